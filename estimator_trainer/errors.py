@@ -1,0 +1,35 @@
+"""The errors people see, each with the exit code it ends the process with.
+
+A message is one line: the place at fault (file and line, flag, environment variable, record), what was
+found there, what was expected, and the nearest valid name.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class TrainerError(Exception):
+    """A failure that a restart cannot mend: exit code 1, one line, no traceback."""
+
+    exit_code = 1
+
+
+class UserError(TrainerError):
+    """The caller's mistake, found before anything is written: exit code 2."""
+
+    exit_code = 2
+
+
+class RestartableError(TrainerError):
+    """A failure that a restart may mend (lost peer, failed chief, start-up time-out): exit code 138.
+
+    138 is what Kubeflow's `ExitCode` restart policy retries; `trainer.restart_exit_code` changes it.
+    """
+
+    exit_code = 138
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """Returns `"; did you mean 'a' or 'b'?"` for the names in `valid` close to `name`, or an empty string."""
+    matches = difflib.get_close_matches(name, list(dict.fromkeys(valid)), n=3, cutoff=0.6)
+    return f'; did you mean {" or ".join(repr(match) for match in matches)}?' if matches else ''
