@@ -1,0 +1,68 @@
+"""The shapes in which launchers write TF_CONFIG. No TensorFlow.
+
+The only place that reads the environment variable. So far the plain shape: `{"cluster": {"chief": [..], "worker": [..],
+"ps": [..], "evaluator": [..]}, "task": {"type": .., "index": ..}}`, with `master` for `chief`.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from estimator_trainer.errors import UserError, nearest
+from estimator_trainer.topology import JOBS, Task, Topology
+
+
+def from_environment(environ: Mapping[str, str] = os.environ) -> Topology:
+    """Returns the topology that TF_CONFIG describes; unset, empty or without a cluster it is one local process.
+
+    Raises:
+        UserError: TF_CONFIG is not JSON, or what it describes is no cluster.
+    """
+    text = environ.get('TF_CONFIG', '').strip()
+    if not text:
+        return Topology()
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f'TF_CONFIG is not JSON: {error}; it starts with {text[:60]!r}') from None
+    if not isinstance(config, dict):
+        raise UserError(f'TF_CONFIG: expected a JSON object with "cluster" and "task", found {text[:60]!r}')
+    cluster = _cluster(config.get('cluster') or {})
+    if sum(map(len, cluster.values())) <= 1 and 'evaluator' not in cluster:
+        return Topology()  # One task has no peers: it runs as a local process.
+    return Topology(cluster, _task(config.get('task'), cluster), run_id=str(config.get('run_id', '')))
+
+
+def _cluster(cluster: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(cluster, dict):
+        raise UserError(f'TF_CONFIG: "cluster": expected job names with lists of addresses, found {cluster!r}')
+    result = {}
+    for job, addresses in cluster.items():
+        name = 'chief' if job == 'master' else job
+        if name not in JOBS:
+            raise UserError(f'TF_CONFIG: "cluster": unknown job {job!r}; expected {", ".join(JOBS)}{nearest(job, JOBS)}')
+        if not isinstance(addresses, list) or not all(isinstance(address, str) for address in addresses):
+            raise UserError(f'TF_CONFIG: "cluster": {job!r}: expected a list of "host:port", found {addresses!r}')
+        for address in addresses:
+            if not address.rpartition(':')[0] or not address.rpartition(':')[2].isdigit():
+                raise UserError(f'TF_CONFIG: "cluster": {job!r}: expected "host:port", found {address!r}')
+        if addresses:
+            result[name] = tuple(addresses)
+    return result
+
+
+def _task(task: Any, cluster: Mapping[str, tuple[str, ...]]) -> Task:
+    if not isinstance(task, dict) or 'type' not in task:
+        raise UserError(f'TF_CONFIG: "task": expected {{"type": .., "index": ..}}, found {json.dumps(task)}')
+    job = 'chief' if task['type'] == 'master' else task['type']
+    jobs = [*cluster, 'evaluator']  # Several launchers leave the evaluator out of the cluster.
+    if job not in jobs:
+        raise UserError(f'TF_CONFIG: "task": "type": {job!r} is not in "cluster"; expected {", ".join(cluster)}')
+    index = task.get('index', 0)
+    if not str(index).isdigit():
+        raise UserError(f'TF_CONFIG: "task": "index": expected a number from 0, found {index!r}')
+    size = len(cluster.get(job, ['evaluator']))
+    if int(index) >= size:
+        raise UserError(f'TF_CONFIG: "task": "index": {job} {index} does not exist; "cluster" has {job} 0 to {size - 1}')
+    return Task(job, int(index))

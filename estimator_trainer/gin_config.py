@@ -1,0 +1,292 @@
+"""Reads gin files and bindings: where a file is found, what it says, and one-line errors for what is wrong in it.
+
+Reading has two passes. `read` needs no TensorFlow and no user module: it finds the files and checks their syntax, so
+that a mistake there is told at once, and what has to be known before TensorFlow starts (imports, the strategy) is
+known. `apply` runs when the modules are imported and hands the same files to gin.
+"""
+
+import dataclasses
+import importlib
+import importlib.util  # gin reads importlib.util without importing it when a file is missing (gin-config 0.5.0).
+import inspect
+import os
+import pathlib
+import re
+import sys
+import tokenize
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import gin
+from gin import config_parser
+
+from estimator_trainer.errors import UserError, nearest
+
+# The packages that ship beside this one: model_fns, input_fns and configs.
+INSTALL_ROOT = pathlib.Path(__file__).resolve().parent.parent
+CONFIGS = INSTALL_ROOT / 'configs'
+_SHIPPED_PACKAGES = ('model_fns', 'input_fns')
+
+# gin appends this to the text of an exception: once for each file on the way to the statement, innermost first.
+_GIN_LOCATION = re.compile(r'\n  In (?:file "(?P<file>.*)",|bindings string) line (?P<line>\d+)\n\s*(?P<text>.*)')
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """One gin file, or one `--gin_param`, and the statements in it (those of included files come first)."""
+
+    name: str
+    path: str | None
+    text: str
+    statements: tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """All that the caller configured, in order of precedence: a later statement overrides an earlier one."""
+
+    sources: tuple[Source, ...]
+    search_paths: tuple[str, ...]
+
+    @property
+    def statements(self) -> Iterable[Any]:
+        """The statements of all sources, in order."""
+        return (statement for source in self.sources for statement in source.statements)
+
+    def literal(self, binding: str, default: Any = None) -> Any:
+        """Returns the value last bound to `configurable.parameter` outside any scope, as written in the source.
+
+        A reference or a macro comes back as its text (`@name`, `%name`).
+        """
+        selector, _, parameter = binding.rpartition('.')
+        for statement in self.statements:
+            if not isinstance(statement, config_parser.BindingStatement) or statement.scope:
+                continue
+            if statement.arg_name == parameter and f'.{statement.selector}'.endswith(f'.{selector}'):
+                default = statement.value
+        return default
+
+
+class _Reference(str):
+    """A gin reference or macro in a value, kept as text: what it names is not known before modules are imported."""
+
+
+class _SyntaxOnly(config_parser.ParserDelegate):
+    def configurable_reference(self, scoped_configurable_name, evaluate):
+        return _Reference(f'@{scoped_configurable_name}{"()" if evaluate else ""}')
+
+    def macro(self, macro_name):
+        return _Reference(f'%{macro_name}')
+
+
+def shipped_configs() -> list[str]:
+    """Returns the names of the .gin files that ship with the package."""
+    return sorted(path.name for path in CONFIGS.glob('*.gin'))
+
+
+def read(gin_files: Sequence[str], gin_params: Sequence[str], search_paths: Sequence[str]) -> Config:
+    """Finds and parses the gin files and bindings, without importing anything.
+
+    Raises:
+        UserError: a file is missing, or a statement is not gin.
+    """
+    sources = [_read_file(name, search_paths, f'--gin_file={name}') for name in gin_files]
+    for number, text in enumerate(gin_params, 1):
+        name = f'--gin_param #{number}'
+        sources.append(Source(name, None, text, tuple(_parse(text, name, search_paths))))
+    return Config(tuple(sources), tuple(search_paths))
+
+
+def _prefixes(search_paths: Sequence[str]) -> list[str]:
+    """Where a relative gin file is looked for, in order: as given, the search paths, the installed configs."""
+    return ['', *search_paths, str(CONFIGS), str(INSTALL_ROOT)]
+
+
+def _read_file(name: str, search_paths: Sequence[str], where: str, including: tuple[str, ...] = ()) -> Source:
+    for prefix in _prefixes(search_paths):
+        path = os.path.join(prefix, name)
+        if os.path.isfile(path):
+            break
+    else:
+        beside = [str(path) for path in pathlib.Path().glob('*.gin')]
+        hint = nearest(name, [*shipped_configs(), *beside, *(f'configs/{config}' for config in shipped_configs())])
+        if ',' in name:
+            hint = '; repeat --gin_file for several files'
+        looked = ', '.join(prefix or 'the current directory' for prefix in _prefixes(search_paths)[:-1])
+        raise UserError(f'{where}: no such file; looked in {looked}{hint}')
+    if os.path.realpath(path) in including:
+        raise UserError(f'{where}: {name} includes itself')
+    try:
+        text = pathlib.Path(path).read_text(encoding='utf-8')
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f'{where}: cannot read {path}: {error}') from None
+    statements = _parse(text, path, search_paths, (*including, os.path.realpath(path)))
+    return Source(name, path, text, tuple(statements))
+
+
+def _parse(text: str, name: str, search_paths: Sequence[str], including: tuple[str, ...] = ()) -> list[Any]:
+    statements = []
+    try:
+        for statement in config_parser.ConfigParser(text, _SyntaxOnly()):
+            if isinstance(statement, config_parser.IncludeStatement):
+                where = f'{name}:{statement.location.line_num}: include {statement.filename!r}'
+                statements.extend(_read_file(statement.filename, search_paths, where, including).statements)
+            else:
+                statements.append(
+                    statement._replace(location=statement.location._replace(filename=name)),
+                )
+    except SyntaxError as error:
+        raise UserError(_syntax_message(name, error.lineno, error.text or text, error.msg)) from None
+    except tokenize.TokenError as error:
+        message, (line, _) = error.args
+        lines = text.splitlines() or ['']
+        raise UserError(_syntax_message(name, line, lines[min(line, len(lines)) - 1], message)) from None
+    except ValueError as error:  # a literal that Python's own parser refuses
+        raise UserError(f'{name}: {first_line(error)}') from None
+    return statements
+
+
+def _syntax_message(name: str, line: int | None, text: str, message: str) -> str:
+    text = text.strip().splitlines()[0] if text.strip() else ''
+    where = f'{name}: {text}' if name.startswith('--') else f'{name}:{line}: {text}'
+    key, _, value = (part.strip() for part in text.partition('='))
+    python_names = {'true': 'True', 'false': 'False', 'null': 'None', 'none': 'None'}
+    if value.lower() in python_names:
+        return f'{where}: not a Python value; did you mean {key} = {python_names[value.lower()]}?'
+    if re.fullmatch(r'[A-Za-z_./~][\w./:~*-]*', value):
+        return f'{where}: strings need quotes: {key} = {value!r}'
+    message = message.rstrip('.')
+    return f"{where}: {message}; expected gin's configurable.parameter = value"
+
+
+def import_modules(config: Config, modules: Sequence[str]) -> None:
+    """Imports what `--import_module` and the gin files name: that is how configurables come to be known.
+
+    Raises:
+        UserError: there is no such module. What a module itself raises is left as it is.
+    """
+    for name in modules:
+        _import_module(name, f'--import_module={name}')
+    for statement in config.statements:
+        # `from __gin__ import ...` switches a feature of gin on; there is nothing to import.
+        if isinstance(statement, config_parser.ImportStatement) and not statement.module.startswith('__gin__'):
+            _import_module(statement.module, _location(statement))
+
+
+def _import_module(name: str, where: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name and not name.startswith(f'{error.name}.'):
+            raise  # The module is there; something that it imports is not.
+        package = sys.modules.get(name.partition('.')[0])
+        if package is not None and package.__name__ in _SHIPPED_PACKAGES and getattr(package, '__path__', None):
+            found = pathlib.Path(next(iter(package.__path__))).resolve()
+            if found.parent != INSTALL_ROOT:
+                raise UserError(
+                    f'{where}: the package {package.__name__!r} in {found.parent} hides the one that ships with '
+                    f'estimator_trainer; rename it, or start from another directory'
+                ) from None
+        found = [path.stem for path in pathlib.Path().glob('*.py')]
+        found += [f'{package}.{path.stem}' for package in _SHIPPED_PACKAGES for path in _modules_of(package)]
+        raise UserError(
+            f'{where}: no module named {error.name!r} in the current directory ({os.getcwd()}) or on PYTHONPATH'
+            f'{nearest(name, found)}'
+        ) from None
+
+
+def _modules_of(package: str) -> Iterable[pathlib.Path]:
+    return (INSTALL_ROOT / package).glob('[!_]*.py')
+
+
+def _location(statement: Any) -> str:
+    location = statement.location
+    text = location.line_content.strip()
+    return f'{location.filename}: {text}' if location.filename.startswith('--') else (
+        f'{location.filename}:{location.line_num}: {text}'
+    )
+
+
+def apply(config: Config, overrides: Mapping[str, tuple[str, Any]]) -> None:
+    """Gives the configuration to gin, then `overrides` (binding -> the flag's name and its value), which win.
+
+    Raises:
+        UserError: an unknown configurable, parameter, reference or macro.
+    """
+    for prefix in _prefixes(config.search_paths)[1:]:
+        gin.add_config_file_search_path(prefix)
+    for source in config.sources:
+        try:
+            if source.path:
+                gin.parse_config_file(os.path.abspath(source.path))
+            else:
+                gin.parse_config(source.text)
+        except (ValueError, SyntaxError, OSError) as error:
+            raise UserError(_explain(error, source)) from None
+    for binding, (flag, value) in overrides.items():
+        try:
+            gin.bind_parameter(binding, value)
+        except ValueError as error:
+            raise UserError(f'{flag}: {first_line(error)}') from None
+    try:
+        gin.finalize()
+    except ValueError as error:
+        raise UserError(f'{config.sources[-1].name}: {first_line(error)}') from None
+
+
+def _explain(error: Exception, source: Source) -> str:
+    """Returns gin's error as one line: place, statement, what is wrong, nearest valid names."""
+    message = str(error)
+    found = _GIN_LOCATION.search(message)
+    what = message[: found.start()] if found else first_line(error)
+    where = source.name
+    if found and source.path is None:
+        where = f'{source.name}: {found["text"]}'
+    elif found:
+        where = f'{found["file"] or source.path}:{found["line"]}: {found["text"]}'
+    names = re.findall(r"'@?([^']+?)(?:\(\))?'", what)
+    hint = ''
+    if what.startswith('No configurable matching') and names:
+        hint = nearest(names[0], _registered_names()) or (
+            '; a configurable is known once its module is imported: add `import <module>` at the top of the gin file '
+            'or --import_module=<module>'
+        )
+    elif "doesn't have a parameter" in what and len(names) == 2:
+        hint = nearest(names[1], parameters_of(names[0]))
+        hint = hint or f'; it has {", ".join(parameters_of(names[0]))}'
+    return f'{where}: {what.rstrip(".")}{hint}'
+
+
+def _registered_names() -> list[str]:
+    # gin has no public list of what is registered; used for hints only.
+    selectors = [selector for selector, _ in gin.config._REGISTRY.items()]
+    return sorted({selector.rpartition('.')[2] for selector in selectors} | set(selectors))
+
+
+def parameters_of(selector: str) -> list[str]:
+    """Returns the names of the parameters that can be bound for a registered configurable."""
+    parameters = inspect.signature(gin.get_configurable(selector)).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+
+
+def first_line(error: BaseException) -> str:
+    """Returns an exception's message without the call stack of configurables that gin appends to it."""
+    return re.split(r'\n  (?:In call to configurable|In file|In bindings string)', str(error))[0].strip()
+
+
+def missing_binding(error: BaseException) -> UserError | None:
+    """Returns the one-line error for a parameter that neither gin nor the caller gave, or None for another error."""
+    message = str(error)
+    called = re.search(r"In call to configurable '([^']+)'", message)
+    if not called:
+        return None
+    required = re.match(r'Required bindings for `(.+?)` not provided in config: \[(.*?)\]', message)
+    unbound = re.search(r'No values supplied by Gin or caller for arguments: \[(.*?)\]', message)
+    if isinstance(error, RuntimeError) and required:
+        called_name, names = required.groups()
+    elif isinstance(error, TypeError) and unbound:
+        called_name, names = called[1], unbound[1]
+    else:
+        return None
+    name = names.split(',')[0].strip("' ")
+    return UserError(f'{called_name}.{name} has no value: bind it, e.g. --gin_param="{called_name}.{name} = ..."')

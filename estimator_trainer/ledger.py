@@ -1,0 +1,80 @@
+"""The small files under `<model_dir>/run/` by which the tasks of a cluster tell each other start, progress and end.
+
+Every task writes one file, its own, and rewrites it in place: no rename, so it works on object stores too. A reader
+that meets half a record takes it for no news. No TensorFlow: the file system is handed in.
+"""
+
+import json
+import socket
+import threading
+import time
+import uuid
+from typing import Any, Protocol
+
+from estimator_trainer.topology import Task
+
+# What a task is doing. A chief that is `ending` has trained its last step and waits for the workers.
+STARTING, TRAINING, ENDING, DONE, FAILED = 'starting', 'training', 'ending', 'done', 'failed'
+
+
+class FileSystem(Protocol):
+    """What the ledger needs of a file system."""
+
+    def makedirs(self, path: str) -> None:
+        """Creates a directory and its parents; an existing one is fine."""
+
+    def write(self, path: str, text: str) -> None:
+        """Replaces a file's content."""
+
+    def read(self, path: str) -> str:
+        """Returns a file's content; raises an exception where there is none."""
+
+
+class Ledger:
+    """This task's record, and a view of its peers'.
+
+    Records of an earlier run in the same model_dir are not seen: by the run id where the launcher gave one, else by
+    being what was there when this task started.
+    """
+
+    def __init__(self, directory: str, task: Task, run_id: str, files: FileSystem, peers: tuple[Task, ...]):
+        self._directory = directory
+        self._task = task
+        self._run_id = run_id
+        self._files = files
+        self._lock = threading.Lock()
+        self._record: dict[str, Any] = {
+            'task': str(task),
+            'host': socket.gethostname(),
+            'run_id': run_id,
+            'incarnation': uuid.uuid4().hex,
+            'beat': 0,
+            'state': STARTING,
+        }
+        self._old = {peer: self._read(peer).get('incarnation') for peer in peers}
+        files.makedirs(directory)
+        self.write()
+
+    def write(self, **fields: Any) -> None:
+        """Merges `fields` into this task's record and writes it; each write is also a heartbeat."""
+        with self._lock:
+            self._record.update(fields, time=time.time())
+            self._record['beat'] += 1
+            self._files.write(self._path(self._task), json.dumps(self._record))
+
+    def peer(self, task: Task) -> dict[str, Any]:
+        """Returns a peer's record in this run, or {} while there is none."""
+        record = self._read(task)
+        if self._run_id:
+            return record if record.get('run_id') == self._run_id else {}
+        return record if record.get('incarnation') != self._old.get(task) else {}
+
+    def _path(self, task: Task) -> str:
+        return f'{self._directory}/{task.job}-{task.index}.json'
+
+    def _read(self, task: Task) -> dict[str, Any]:
+        try:
+            record = json.loads(self._files.read(self._path(task)))
+        except Exception:  # Missing, half written, or a file system's own error: no news, the caller asks again.
+            return {}
+        return record if isinstance(record, dict) else {}
