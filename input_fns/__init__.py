@@ -1,0 +1,1 @@
+"""Gin-configurable input_fns, one data format a module."""
