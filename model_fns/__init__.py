@@ -1,0 +1,1 @@
+"""Gin-configurable model_fns, one family of models a module."""

@@ -1,0 +1,53 @@
+"""Classifiers of number columns: fully connected layers."""
+
+from collections.abc import Sequence
+
+import gin
+
+from estimator_trainer.compat import tf
+from model_fns.classification import classification_spec, column
+from model_fns.layers import dense
+
+
+@gin.configurable
+def dense_model_fn(
+    features: dict[str, tf.Tensor],
+    labels: tf.Tensor | None,
+    mode: str,
+    params: dict | None = None,
+    inputs: dict[str, tuple[float, float]] = gin.REQUIRED,
+    n_classes: int = gin.REQUIRED,
+    hidden_units: Sequence[int] = (16,),
+    learning_rate: float = 0.001,
+    decay_steps: int | None = None,
+    label_vocabulary: Sequence[str] | None = None,
+) -> tf.estimator.EstimatorSpec:
+    """Classifies by rectified linear layers over standardised columns.
+
+    Args:
+        features: Column name to float32 [batch].
+        labels: Class numbers, int32 [batch]; None in PREDICT mode.
+        mode: A `tf.estimator.ModeKeys`.
+        params: Part of Estimator's signature; not used, since Gin configures this model.
+        inputs: The columns to use, each with the (mean, standard deviation) to standardise it by, in its own unit.
+        n_classes: Number of classes.
+        hidden_units: Width of each hidden layer; empty for logistic regression.
+        learning_rate: Adam's step size (default: that of Kingma & Ba, 2015, section 2).
+        decay_steps: Step at which the learning rate, falling along a half cosine, reaches 0; None keeps it constant.
+        label_vocabulary: The classes' names, in class order, to predict names as well as numbers.
+
+    Returns:
+        The spec of `classification_spec`.
+
+    Raises:
+        UserError: A column of `inputs` is not among the features.
+    """
+    columns = [
+        (column(features, name, 'dense_model_fn.inputs') - mean) / deviation
+        for name, (mean, deviation) in inputs.items()
+    ]
+    net = tf.stack(columns, axis=1)
+    for i, units in enumerate(hidden_units):
+        net = tf.nn.relu(dense(net, units, f'hidden_{i}'))
+    logits = dense(net, n_classes, 'logits')
+    return classification_spec(logits, labels, mode, learning_rate, decay_steps, label_vocabulary)
