@@ -1,0 +1,18 @@
+"""TensorFlow with `tf.estimator`, on every TensorFlow from 2.15 to 2.21.
+
+Importing this package installs the bridge and imports TensorFlow; the framework and whoever wants the same TensorFlow
+write `from estimator_trainer.compat import tf`. It is the only package that tests a version or touches
+`tensorflow.python.*` and `tensorflow_estimator.python.*`:
+
+* `requirements` finds what is installed and says what does not fit, before TensorFlow is imported;
+* `bridge` puts `tf.estimator` back where it is missing, and changes nothing where it is not;
+* `aliases` gives gone modules their names back, `gone` stands in for those that nothing replaces;
+* `estimator_training` runs an Estimator under a distribution strategy, as the module of that name did;
+* `internals` is the list of private symbols that the framework needs.
+"""
+
+from estimator_trainer.compat import bridge
+
+tf = bridge.install()
+
+__all__ = ['tf']

@@ -1,0 +1,79 @@
+"""Puts `tf.estimator` back on a TensorFlow that has none.
+
+`tensorflow-estimator` 2.15 still installs beside such a TensorFlow. What it misses there is given back and no more: the
+API name under which it exports, a few modules (`aliases`, `gone`), and the attribute `estimator` of TensorFlow's API
+modules. Nothing of it is loaded before it is used, and nothing is printed.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from estimator_trainer.compat import aliases, internals, requirements
+from estimator_trainer.errors import UserError
+
+# Each API is two modules, under the name that users import and under the one that `import tensorflow` loads.
+_V1 = ('tensorflow.compat.v1', 'tensorflow._api.v2.compat.v1')
+_V2 = ('tensorflow', 'tensorflow.compat.v2', 'tensorflow._api.v2.compat.v2')
+
+
+def install() -> ModuleType:
+    """Returns the imported TensorFlow, with `tf.estimator` and a `tf.keras` that Estimator code can use.
+
+    Raises:
+        UserError: What is installed does not fit, or Keras 3 was used as `tf.keras` before this call.
+    """
+    needs = requirements.check()
+    names = aliases.ALIASES if needs.bridge else {}
+    if needs.legacy_keras and not requirements.legacy_keras_is_set():
+        if 'tensorflow' in sys.modules:
+            names = names | aliases.KERAS_ALIASES
+        _refuse_keras_3()
+        os.environ[requirements.LEGACY_KERAS] = (
+            '1'  # TensorFlow reads it at its import, and when tf.keras is first used
+        )
+    import tensorflow as tf
+
+    if needs.bridge:
+        _restore_export_name()
+        _restore_attributes()
+    if names:
+        aliases.install(names)
+    return tf
+
+
+def _refuse_keras_3() -> None:
+    for name, module in _loaded_api_members():
+        loader_took_it = vars(module).get('_tfll_keras_version') == 'keras_3'
+        if loader_took_it or '_tf_keras' in Path(vars(module).get('__file__') or '').parts:
+            raise UserError(
+                f'{name} was used before estimator_trainer was imported and is Keras 3; Estimator code needs tf-keras: '
+                f'import estimator_trainer.compat first, or set {requirements.LEGACY_KERAS}=1'
+            )
+
+
+def _loaded_api_members() -> Iterator[tuple[str, ModuleType]]:
+    for api in (*_V2, *_V1):
+        # Reads `__dict__` only: asking a lazy module for anything else makes it choose its Keras.
+        members = vars(sys.modules[api]) if api in sys.modules else {}
+        yield from ((f'{api}.{name}', value) for name, value in members.items() if isinstance(value, ModuleType))
+
+
+def _restore_export_name() -> None:
+    tf_export = internals.tf_export
+    tf_export.ESTIMATOR_API_NAME = 'estimator'
+    for table, suffix in ((tf_export.API_ATTRS, ''), (tf_export.API_ATTRS_V1, '_v1')):
+        table['estimator'] = table['tensorflow']._replace(
+            names=f'_estimator_api_names{suffix}', constants=f'_estimator_api_constants{suffix}'
+        )
+
+
+def _restore_attributes() -> None:
+    """Gives each API module an `estimator` that is loaded when it is used, as TensorFlow 2.15 does."""
+    for target, apis in ((aliases.API_V1, _V1), (aliases.API_V2, _V2)):
+        for api in apis:
+            module = importlib.import_module(api)
+            module.estimator = internals.LazyLoader('estimator', vars(module), target)

@@ -1,0 +1,153 @@
+"""Runs an Estimator under a `tf.distribute` strategy; takes the place of TensorFlow's module of this name.
+
+`tensorflow_estimator` calls the five functions below. The rules they follow are those seen on TensorFlow 2.15:
+
+* A strategy on one process needs no coordinator, and the RunConfig describes a single worker.
+* A strategy for training in a `TF_CONFIG` cluster is run by TensorFlow's distribute coordinator: it starts this task's
+  server, configures a copy of the strategy for the task and calls back in a worker context. Until then the RunConfig
+  describes a single worker; the copy of it that the Estimator trains with describes the task.
+* Without a strategy for training, or in a cluster with a `master`, `TF_CONFIG` means what it means without strategies.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_trainer.compat import internals
+from estimator_trainer.errors import UserError
+
+
+def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
+    """Initialises a RunConfig that has a strategy for training, for evaluation or for both.
+
+    Args:
+        config: The `tf.estimator.RunConfig`; `train_distribute` and `eval_distribute` may come from its
+            `experimental_distribute` instead.
+        tf_config: The parsed `TF_CONFIG`.
+
+    Raises:
+        ValueError: A strategy is given twice.
+        UserError: A remote cluster is asked for.
+    """
+    _merge_experimental(config)
+    config._distribute_coordinator_mode = None
+    cluster = tf.train.ClusterSpec(tf_config.get('cluster', {}))
+    if internals.get_current_worker_context():
+        _describe_task(config)
+    elif config.train_distribute and 'master' not in cluster.jobs:
+        config._init_distributed_setting_from_environment_var({})
+        config._cluster_spec = cluster
+        if cluster:
+            config._distribute_coordinator_mode = internals.CoordinatorMode.INDEPENDENT_WORKER
+    else:
+        config._init_distributed_setting_from_environment_var(tf_config)
+        config._maybe_overwrite_session_config_for_distributed_training()
+
+
+def should_run_distribute_coordinator(config: Any) -> bool:
+    """Returns whether `train_and_evaluate` under this RunConfig is run by the distribute coordinator."""
+    return bool(getattr(config, '_distribute_coordinator_mode', None)) and not internals.get_current_worker_context()
+
+
+def estimator_train(estimator: Any, train_fn: Callable[..., Any], hooks: Sequence[Any]) -> Any:
+    """Trains as this task of the cluster; `train_fn(estimator, strategy, hooks)` does the training."""
+    if internals.get_current_worker_context():
+        return train_fn(estimator, estimator._train_distribution, hooks)
+
+    def train(strategy):
+        return train_fn(_for_task(estimator, train=strategy), strategy, hooks)
+
+    return _run(estimator.config, train, estimator.config.train_distribute)
+
+
+def estimator_evaluate(estimator: Any, evaluate_fn: Callable[..., dict], hooks: Sequence[Any]) -> dict[str, Any]:
+    """Evaluates as this task of the cluster and returns the metrics of `evaluate_fn(estimator, strategy, hooks)`."""
+    if internals.get_current_worker_context():
+        return evaluate_fn(estimator, estimator._eval_distribution, hooks)
+
+    def evaluate(strategy):
+        return evaluate_fn(_for_task(estimator, evaluate=strategy), strategy, hooks)
+
+    return _run(estimator.config, evaluate, estimator.config.eval_distribute, evaluate)
+
+
+def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor_cls: Callable[..., Any]) -> None:
+    """Runs this task's part of `tf.estimator.train_and_evaluate`.
+
+    Chief and workers train, ps serve, an evaluator evaluates each new checkpoint until training has ended.
+
+    Args:
+        estimator: The `tf.estimator.Estimator`.
+        train_spec: The `tf.estimator.TrainSpec`.
+        eval_spec: The `tf.estimator.EvalSpec`.
+        executor_cls: `tensorflow_estimator`'s executor of one task's part.
+    """
+    if train_spec.saving_listeners:
+        tf.compat.v1.logging.warning('TrainSpec.saving_listeners are not called under a strategy in a cluster.')
+
+    def train(strategy):
+        _for_task(estimator, train=strategy).train(
+            train_spec.input_fn, hooks=list(train_spec.hooks), max_steps=train_spec.max_steps
+        )
+
+    def evaluate(strategy):
+        executor_cls(_for_task(estimator, evaluate=strategy), train_spec, eval_spec).run_evaluator()
+
+    _run(estimator.config, train, estimator.config.train_distribute, evaluate)
+
+
+def _run(config: Any, train: Callable, strategy: Any, evaluate: Callable | None = None) -> Any:
+    """Calls `train` or, on an evaluator, `evaluate` with the strategy of this task, and returns the result."""
+    return internals.run_distribute_coordinator(
+        train,
+        strategy,
+        eval_fn=evaluate,
+        eval_strategy=config.eval_distribute,
+        mode=config._distribute_coordinator_mode,
+        session_config=config.session_config,
+        rpc_layer=config.protocol or 'grpc',
+    )
+
+
+def _for_task(estimator: Any, train: Any = None, evaluate: Any = None) -> Any:
+    """Returns the Estimator as this task runs it, with the strategies that the coordinator has configured for it."""
+    # A shallow copy: what users keep on their Estimator is theirs, and need not be something that can be copied.
+    local = copy.copy(estimator)
+    local._config = copy.copy(estimator.config)
+    local._config._train_distribute = local._train_distribution = train or estimator.config.train_distribute
+    local._config._eval_distribute = local._eval_distribution = evaluate or estimator.config.eval_distribute
+    _describe_task(local._config)
+    local._session_config = local._config.session_config
+    return local
+
+
+def _describe_task(config: Any) -> None:
+    """Makes a RunConfig describe the task that the coordinator runs in this thread."""
+    context = internals.get_current_worker_context()
+    cluster = context.cluster_spec or tf.train.ClusterSpec({})
+    counts = {job: cluster.num_tasks(job) for job in cluster.jobs}
+    config._cluster_spec = cluster
+    config._session_config = context.session_config
+    config._master = context.master_target
+    config._task_type = context.task_type or 'worker'
+    config._task_id = context.task_id or 0
+    config._is_chief = context.is_chief
+    config._num_ps_replicas = counts.get('ps', 0)
+    config._num_worker_replicas = counts.get('chief', 0) + counts.get('worker', 0) or 1
+    first = {'chief': 0, 'worker': counts.get('chief', 0)}
+    config._global_id_in_cluster = first.get(config._task_type, config._num_worker_replicas) + config._task_id
+
+
+def _merge_experimental(config: Any) -> None:
+    experimental = config._experimental_distribute
+    if not experimental:
+        return
+    if experimental.remote_cluster:
+        raise UserError('RunConfig: experimental_distribute.remote_cluster is gone: describe the cluster in TF_CONFIG')
+    for name in ('train_distribute', 'eval_distribute'):
+        given, more = getattr(config, name), getattr(experimental, name)
+        if given and more:
+            raise ValueError(f'RunConfig: set either {name} or experimental_distribute.{name}, not both')
+        setattr(config, f'_{name}', given or more)

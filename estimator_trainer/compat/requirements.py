@@ -1,0 +1,94 @@
+"""What is installed, read from package metadata: nothing here imports TensorFlow or Keras."""
+
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from typing import NamedTuple
+
+from estimator_trainer.errors import UserError
+
+FIRST, LAST = (2, 15), (2, 21)  # the TensorFlow versions supported, both included
+LAST_WITH_ESTIMATOR = (2, 15)
+LEGACY_KERAS = 'TF_USE_LEGACY_KERAS'
+
+# One build of TensorFlow each, all of which install the same `tensorflow` package.
+_TENSORFLOW = ('tensorflow', 'tensorflow-cpu', 'tensorflow-macos', 'tensorflow-rocm', 'tf-nightly')
+
+
+class Needs(NamedTuple):
+    """What the installed TensorFlow needs before it runs Estimator code."""
+
+    bridge: bool
+    """It has no `tf.estimator` of its own."""
+    legacy_keras: bool
+    """Its `tf.keras` would be Keras 3, whose layers do not build in the graphs that Estimator makes."""
+
+
+def check() -> Needs:
+    """Returns what the installed packages need.
+
+    Raises:
+        UserError: A package is missing or has a version that does not fit; says what was found and how to mend it.
+    """
+    found = _tensorflow_version()
+    minor = _minor(found) if found else None
+    if minor is None or not FIRST <= minor <= LAST:
+        raise UserError(
+            f'TensorFlow {found or "(not installed)"} found, {_dotted(FIRST)} to {_dotted(LAST)} supported: '
+            f'pip install "tensorflow=={_dotted(LAST)}.*"'
+        )
+    keras = _version('keras')
+    needs = Needs(bridge=minor > LAST_WITH_ESTIMATOR, legacy_keras=keras is None or int(keras.split('.')[0]) >= 3)
+    _check_estimator(found)
+    if needs.legacy_keras:
+        _check_legacy_keras(found, minor)
+    return needs
+
+
+def legacy_keras_is_set() -> bool:
+    """Whether the environment makes TensorFlow take tf_keras as `tf.keras` (the values are those TensorFlow knows)."""
+    return os.environ.get(LEGACY_KERAS) in ('1', 'true', 'True')
+
+
+def _check_estimator(tensorflow: str) -> None:
+    mend = 'pip install "tensorflow-estimator==2.15.0"'
+    if importlib.util.find_spec('tensorflow_estimator') is None:
+        raise UserError(f'TensorFlow {tensorflow} found without tensorflow-estimator: {mend}')
+    found = _version('tensorflow-estimator')
+    if found and _minor(found) != LAST_WITH_ESTIMATOR:
+        raise UserError(f'tensorflow-estimator {found} found, 2.15.0 expected: {mend}')
+
+
+def _check_legacy_keras(tensorflow: str, minor: tuple[int, int]) -> None:
+    found = _version('tf-keras')
+    if found is None or _minor(found) != minor:
+        raise UserError(
+            f'TensorFlow {tensorflow} needs tf-keras {_dotted(minor)}, {found or "none"} found: '
+            f'pip install "tf-keras=={_dotted(minor)}.*"'
+        )
+    value = os.environ.get(LEGACY_KERAS)
+    if value and not legacy_keras_is_set():
+        raise UserError(f'{LEGACY_KERAS} is {value!r}, but Estimator code needs tf-keras: unset it or set it to 1')
+
+
+def _tensorflow_version() -> str | None:
+    if 'tensorflow' in sys.modules:
+        return sys.modules['tensorflow'].__version__
+    return next(filter(None, map(_version, _TENSORFLOW)), None)
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _minor(version: str) -> tuple[int, int]:
+    major, minor = version.split('.')[:2]
+    return int(major), int(minor)
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return '.'.join(map(str, version))
