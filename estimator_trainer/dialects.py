@@ -41,7 +41,9 @@ def _cluster(cluster: Any) -> dict[str, tuple[str, ...]]:
     for job, addresses in cluster.items():
         name = 'chief' if job == 'master' else job
         if name not in JOBS:
-            raise UserError(f'TF_CONFIG: "cluster": unknown job {job!r}; expected {", ".join(JOBS)}{nearest(job, JOBS)}')
+            raise UserError(
+                f'TF_CONFIG: "cluster": unknown job {job!r}; expected {", ".join(JOBS)}{nearest(job, JOBS)}'
+            )
         if not isinstance(addresses, list) or not all(isinstance(address, str) for address in addresses):
             raise UserError(f'TF_CONFIG: "cluster": {job!r}: expected a list of "host:port", found {addresses!r}')
         for address in addresses:
@@ -64,5 +66,7 @@ def _task(task: Any, cluster: Mapping[str, tuple[str, ...]]) -> Task:
         raise UserError(f'TF_CONFIG: "task": "index": expected a number from 0, found {index!r}')
     size = len(cluster.get(job, ['evaluator']))
     if int(index) >= size:
-        raise UserError(f'TF_CONFIG: "task": "index": {job} {index} does not exist; "cluster" has {job} 0 to {size - 1}')
+        raise UserError(
+            f'TF_CONFIG: "task": "index": {job} {index} does not exist; "cluster" has {job} 0 to {size - 1}'
+        )
     return Task(job, int(index))

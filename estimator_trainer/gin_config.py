@@ -202,8 +202,10 @@ def _modules_of(package: str) -> Iterable[pathlib.Path]:
 def _location(statement: Any) -> str:
     location = statement.location
     text = location.line_content.strip()
-    return f'{location.filename}: {text}' if location.filename.startswith('--') else (
-        f'{location.filename}:{location.line_num}: {text}'
+    return (
+        f'{location.filename}: {text}'
+        if location.filename.startswith('--')
+        else (f'{location.filename}:{location.line_num}: {text}')
     )
 
 

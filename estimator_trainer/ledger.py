@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 from estimator_trainer.topology import Task
 
-# What a task is doing. A chief that is `ending` has trained its last step and waits for the workers.
-STARTING, TRAINING, ENDING, DONE, FAILED = 'starting', 'training', 'ending', 'done', 'failed'
+# What a task is doing. A chief is `ending` from its last step on, while it waits for the workers and saves the last
+# checkpoint, then `trained` (it may still evaluate), then `done`.
+STARTING, TRAINING, ENDING, TRAINED, DONE, FAILED = 'starting', 'training', 'ending', 'trained', 'done', 'failed'
 
 
 class FileSystem(Protocol):

@@ -130,7 +130,7 @@ def _describe_task(config: Any) -> None:
     counts = {job: cluster.num_tasks(job) for job in cluster.jobs}
     config._cluster_spec = cluster
     config._session_config = context.session_config
-    config._master = context.master_target
+    config._master = config._evaluation_master = context.master_target
     config._task_type = context.task_type or 'worker'
     config._task_id = context.task_id or 0
     config._is_chief = context.is_chief

@@ -1,0 +1,228 @@
+"""The command line: flags become gin bindings, outcomes become exit codes.
+
+TensorFlow is imported only when all that can be wrong without it has been checked.
+"""
+
+import dataclasses
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from absl import flags
+
+import estimator_trainer
+from estimator_trainer import dialects, gin_config, local_cluster, logs, strategies
+from estimator_trainer.errors import RestartableError, TrainerError, UserError, nearest
+from estimator_trainer.lifecycle import Lifecycle
+from estimator_trainer.topology import Topology
+
+FLAGS = flags.FLAGS
+MODES = ('train_and_evaluate', 'train', 'evaluate')
+
+# Flags that are not bindings.
+flags.DEFINE_multi_string(
+    'gin_file',
+    [],
+    'Gin file; repeat for several, later ones win. Looked for as given, in '
+    '--gin_search_path, then among the shipped configs.',
+)
+flags.DEFINE_multi_string(
+    'gin_param',
+    [],
+    'A gin binding such as "experiment.max_steps = 100"; repeat for several. '
+    'Wins over gin files. Never split at commas.',
+)
+flags.DEFINE_multi_string('gin_search_path', [], 'Directory in which gin files are looked for; repeat for several.')
+flags.DEFINE_multi_string(
+    'import_module',
+    [],
+    'Python module to import, so that its configurables are known; repeat '
+    'for several. Same as an import line in a gin file.',
+)
+flags.DEFINE_enum('mode', 'train_and_evaluate', MODES, 'What to do.')
+flags.DEFINE_string('local_cluster', None, 'Runs a cluster of processes on this machine, e.g. chief:1,worker:1,ps:1.')
+flags.DEFINE_bool('help', False, 'Shows this help.', short_name='h')
+flags.DEFINE_bool('helpfull', False, 'Shows the flags of all modules, logging (--verbosity) among them.')
+
+
+@dataclasses.dataclass(frozen=True)
+class BindingFlag:
+    """A flag that is another name for a gin binding, applied after all other bindings."""
+
+    name: str
+    binding: str
+    define: Callable[..., Any]
+    help: str
+
+
+BINDING_FLAGS = (
+    BindingFlag('model_dir', 'RunConfig.model_dir', flags.DEFINE_string, 'Where checkpoints and reports are written.'),
+    BindingFlag('max_steps', 'experiment.max_steps', flags.DEFINE_integer, 'global_step at which training ends.'),
+    BindingFlag(
+        'strategy',
+        'RunConfig.train_distribute',
+        flags.DEFINE_string,
+        f'How training is distributed: {", ".join(strategies.NAMES)}.',
+    ),
+    BindingFlag('seed', 'RunConfig.tf_random_seed', flags.DEFINE_integer, 'Seeds Python, NumPy, Keras and TensorFlow.'),
+)
+for _flag in BINDING_FLAGS:
+    _flag.define(_flag.name, None, f'{_flag.help} Binds {_flag.binding}.')
+
+
+def console_main() -> None:
+    """Entry point of the console script and of `python -m estimator_trainer`."""
+    sys.exit(main(sys.argv))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the program and returns its exit code."""
+    lifecycle = Lifecycle(_say)
+    try:
+        return _run(list(argv), lifecycle)
+    except TrainerError as error:
+        _say(f'error: {gin_config.first_line(error)}')
+        return lifecycle.settings.restart_exit_code if isinstance(error, RestartableError) else error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        missing = gin_config.missing_binding(error)
+        if missing is None:
+            traceback.print_exc()
+            return TrainerError.exit_code
+        _say(f'error: {missing}')
+        return missing.exit_code
+    finally:
+        lifecycle.close()
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def _say(message: str) -> None:
+    print(f'estimator_trainer: {message}', file=sys.stderr, flush=True)
+
+
+def _run(argv: list[str], lifecycle: Lifecycle) -> int:
+    remaining = _parse_flags(argv, known_only=True)
+    if FLAGS.help or FLAGS.helpfull:
+        print(_help())
+        return 0
+    if not FLAGS.gin_file and not FLAGS.gin_param:
+        raise UserError(_nothing_to_run())
+    config = gin_config.read(FLAGS.gin_file, FLAGS.gin_param, FLAGS.gin_search_path)
+    if FLAGS.local_cluster is not None:
+        return local_cluster.launch(FLAGS.local_cluster, argv, _value(config, 'RunConfig.model_dir'))
+    topology = dialects.from_environment()
+    strategy = strategies.choose(_value(config, 'RunConfig.train_distribute'), topology, '--strategy')
+
+    lifecycle.watch_signals()
+    _prepare_tensorflow(config, strategy)
+    _import_modules(config)
+    positional = _parse_flags([argv[0], *remaining[1:]], known_only=False)[1:]
+    if positional:
+        raise UserError(
+            f'unexpected argument {positional[0]!r}; flags are written --name=value'
+            f'{nearest("--" + positional[0], [f"--{name}" for name in FLAGS])}'
+        )
+    return _run_experiment(config, topology, lifecycle)
+
+
+def _parse_flags(argv: list[str], known_only: bool) -> list[str]:
+    FLAGS.set_gnu_getopt(True)
+    try:
+        return FLAGS(argv, known_only=known_only)
+    except flags.Error as error:
+        raise UserError(str(error)) from None
+
+
+def _value(config: gin_config.Config, binding: str) -> Any:
+    """Returns what a binding will be, flags included, before gin knows the configurables."""
+    for flag in BINDING_FLAGS:
+        if flag.binding == binding and FLAGS[flag.name].value is not None:
+            return FLAGS[flag.name].value
+    return config.literal(binding)
+
+
+def _prepare_tensorflow(config: gin_config.Config, strategy: Any) -> None:
+    """Imports TensorFlow and sets up its devices, before a user module can run an op that would fix them."""
+    verbosity = FLAGS.verbosity if FLAGS['verbosity'].present else None
+    logs.configure(verbosity)
+    with logs.stderr_held_back(verbosity):
+        from estimator_trainer import compat  # noqa: F401
+
+    strategies.set_up_devices(strategy, config.literal('mirrored.cpu_replicas', 2))
+
+
+def _import_modules(config: gin_config.Config) -> None:
+    if os.getcwd() not in sys.path:  # The console script's sys.path does not have it, that of `python -m` has.
+        sys.path.insert(0, os.getcwd())
+    # These make `experiment`, `RunConfig` and `trainer` known to gin.
+    from estimator_trainer import experiment, run_config, settings  # noqa: F401
+
+    try:
+        gin_config.import_modules(config, FLAGS.import_module)
+    except flags.DuplicateFlagError as error:
+        raise UserError(' '.join(str(error).split())) from None
+
+
+def _run_experiment(config: gin_config.Config, topology: Topology, lifecycle: Lifecycle) -> int:
+    import gin
+
+    from estimator_trainer import roles
+    from estimator_trainer.experiment import experiment
+    from estimator_trainer.hooks import Stopped
+    from estimator_trainer.run import Run
+    from estimator_trainer.settings import trainer
+    from estimator_trainer.summary import DONE, FAILED, INTERRUPTED
+
+    overrides = {
+        flag.binding: (f'--{flag.name}', FLAGS[flag.name].value)
+        for flag in BINDING_FLAGS
+        if FLAGS[flag.name].value is not None
+    }
+    gin_config.apply(config, overrides)
+    # User modules may be imported late, which registers configurables; a locked config would refuse them.
+    with gin.unlock_config():
+        lifecycle.settings = trainer()
+        run = Run(experiment(), topology, lifecycle, FLAGS.mode)
+        run.describe([source.name for source in config.sources])
+        lifecycle.before_abort(
+            lambda message, code: run.finish(INTERRUPTED if code > 128 else FAILED, 'signal', message)
+        )
+        try:
+            roles.perform(run)
+        except Stopped:
+            pass
+        except UserError:
+            raise
+        except BaseException as error:
+            run.count_training()
+            run.finish(FAILED, 'error', f'{type(error).__name__}: {gin_config.first_line(error)}')
+            raise
+        stop = lifecycle.stop
+        if stop is not None and stop.exit_code:
+            run.finish(INTERRUPTED, 'signal')
+            return stop.exit_code
+        run.finish(DONE)
+        return 0
+
+
+def _help() -> str:
+    text = [
+        f'estimator_trainer {estimator_trainer.__version__}: trains, evaluates and serves Estimator code.',
+        '',
+        'Usage: python -m estimator_trainer --gin_file=penguins.gin --model_dir=DIR [--gin_param=...]',
+        '',
+    ]
+    text.append(FLAGS.get_help() if FLAGS.helpfull else FLAGS.module_help(__name__))
+    return '\n'.join(text)
+
+
+def _nothing_to_run() -> str:
+    configs = ', '.join(gin_config.shipped_configs())
+    return (
+        'nothing to run: no --gin_file and no --gin_param. These configs ship with the package: '
+        f'{configs}; try: python -m estimator_trainer --gin_file=penguins.gin --model_dir=runs/penguins'
+    )

@@ -1,0 +1,164 @@
+"""Session hooks that watch a run: they count steps and examples, see why training ends, and stop it when told to."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from estimator_trainer.compat import tf
+from estimator_trainer.user_fns import BATCH_SIZES
+
+
+class Stopped(Exception):
+    """Evaluation was broken off because the process was told to stop."""
+
+
+class TrainingHook(tf.compat.v1.train.SessionRunHook):
+    """Counts steps and examples of this task, reports progress and stops training on request.
+
+    Attributes:
+        first_step: global_step before the first step; None until there is a session.
+        step: global_step as last seen; exact at the start, at reports and at the end.
+        examples: number of examples that this task has consumed, None where batches have no batch dimension.
+        stopped_by_hook: whether another hook of the run asked for the stop.
+    """
+
+    def __init__(
+        self,
+        every_n_steps: int | None,
+        should_stop: Callable[[], bool],
+        on_start: Callable[[int], None],
+        on_batch: Callable[[list[int]], None],
+        on_step: Callable[[int], None] | None,
+        on_progress: Callable[[int, float, float, float | None], None],
+        on_end: Callable[[], None],
+    ):
+        """Takes what to call when.
+
+        Args:
+            every_n_steps: number of steps between two calls of `on_progress`; None or 0 for none.
+            should_stop: asked after each step.
+            on_start: called with global_step once the session is ready for the first step.
+            on_batch: called with the replicas' batch sizes after the first step.
+            on_step: called with global_step after each step.
+            on_progress: called with global_step, loss, steps per second and examples per second (or None).
+            on_end: called after the last step, before the last checkpoint is saved.
+        """
+        self._every_n_steps = every_n_steps
+        self._should_stop = should_stop
+        self._on_start, self._on_batch, self._on_step = on_start, on_batch, on_step
+        self._on_progress, self._on_end = on_progress, on_end
+        self.first_step: int | None = None
+        self.step = 0
+        self.examples: int | None = 0
+        self._started = self._stopped = 0.0
+        self._last_run = None
+        self._asked_to_stop = False
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the first session was made, until the last step."""
+        return (self._stopped or time.monotonic()) - self._started if self._started else 0.0
+
+    @property
+    def stopped_by_hook(self) -> bool:
+        # Hooks that run after this one ask after it has looked, hence the look at the context of the last run.
+        return self._last_run is not None and self._last_run.stop_requested and not self._asked_to_stop
+
+    def begin(self):
+        self._step_tensor = tf.compat.v1.train.get_global_step()
+        # Estimator adds the loss that it reports last, after the model's own.
+        self._loss = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
+        self._sizes = _batch_sizes()
+
+    def after_create_session(self, session, coord):
+        self.step = int(session.run(self._step_tensor))
+        if self.first_step is None:  # else the session was made anew after an error
+            self.first_step = self.step
+            self._started = time.monotonic()
+            self._on_start(self.step)
+        self._mark = self.step
+        self._mark_time, self._mark_examples = time.monotonic(), self.examples
+
+    def before_run(self, run_context):
+        return tf.compat.v1.train.SessionRunArgs([self._step_tensor, self._loss, self._sizes])
+
+    def after_run(self, run_context, run_values):
+        step, loss, sizes = run_values.results
+        if self.examples == 0 and len(sizes):
+            self._on_batch([int(size) for size in sizes])
+        self.examples = _add(self.examples, sizes)
+        self._last_run = run_context
+        # The step was read at any time during the run: it may be one short (with asynchronous workers, more).
+        self.step = max(self.step, int(step))
+        if self._on_step:
+            self._on_step(self.step)
+        if self._every_n_steps and step + 1 >= self._mark + self._every_n_steps:
+            self.step = int(run_context.session.run(self._step_tensor))
+            if self.step >= self._mark + self._every_n_steps:
+                self._report(float(loss))
+        if self._should_stop() and not run_context.stop_requested:
+            self._asked_to_stop = True
+            run_context.request_stop()
+
+    def _report(self, loss: float) -> None:
+        now = time.monotonic()
+        seconds = max(now - self._mark_time, 1e-9)
+        rate = None if self.examples is None else (self.examples - self._mark_examples) / seconds
+        self._on_progress(self.step, loss, (self.step - self._mark) / seconds, rate)
+        self._mark = self.step
+        self._mark_time, self._mark_examples = now, self.examples
+
+    def end(self, session):
+        self._stopped = time.monotonic()
+        self._on_end()
+        self.step = int(session.run(self._step_tensor))
+
+
+class EvaluationHook(tf.compat.v1.train.SessionRunHook):
+    """Counts the examples of an evaluation and breaks it off on request.
+
+    Attributes:
+        examples: number of examples evaluated, None where batches have no batch dimension.
+        batches: number of batches evaluated.
+    """
+
+    def __init__(self, should_stop: Callable[[], bool]):
+        self._should_stop = should_stop
+        self.examples: int | None = 0
+        self.batches = 0
+
+    def begin(self):
+        self._sizes = _batch_sizes()
+
+    def before_run(self, run_context):
+        return tf.compat.v1.train.SessionRunArgs(self._sizes)
+
+    def after_run(self, run_context, run_values: Any):
+        self.batches += 1
+        self.examples = _add(self.examples, run_values.results)
+        if self._should_stop():
+            raise Stopped
+
+
+class CheckpointListener(tf.compat.v1.train.CheckpointSaverListener):
+    """Calls a function with the global step after each checkpoint but the first, which holds no training yet."""
+
+    def __init__(self, on_checkpoint: Callable[[int], None]):
+        self._on_checkpoint = on_checkpoint
+        self._first = True
+
+    def after_save(self, session, global_step_value):
+        if self._first:
+            self._first = False
+        else:
+            self._on_checkpoint(int(global_step_value))
+
+
+def _batch_sizes() -> Any:
+    """Returns a tensor with the batch size of each replica in this graph, () where batches have no batch dimension."""
+    sizes = tf.compat.v1.get_collection(BATCH_SIZES)
+    return tf.stack(sizes) if sizes else ()
+
+
+def _add(examples: int | None, sizes: Any) -> int | None:
+    return None if examples is None or not len(sizes) else examples + int(sizes.sum())

@@ -1,0 +1,197 @@
+"""A task's start, heartbeat and end: signals, peers that are awaited, lost or finished. No TensorFlow; saves nothing.
+
+While TensorFlow blocks in C++, Python runs neither signal handlers nor anything else in the main thread. So signals
+and peers are watched by threads, which ask the main thread to stop (`stop`) and, when it does not within the grace
+period, end the process.
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from estimator_trainer import ledger as ledger_lib
+from estimator_trainer.errors import RestartableError
+from estimator_trainer.ledger import Ledger
+from estimator_trainer.settings import Settings
+from estimator_trainer.topology import Task, Topology
+
+_POLL_SECONDS = 0.5
+_HEARTBEAT_SECONDS = 5.0
+_REPORT_SECONDS = 30.0
+CHIEF = Task('chief', 0)
+_CHIEF_HAS_ENDED = (ledger_lib.ENDING, ledger_lib.TRAINED, ledger_lib.DONE)
+
+
+class Stop(NamedTuple):
+    """Why this process was told to stop, and the exit code that this means."""
+
+    reason: str  # 'signal' or 'chief_ended'
+    exit_code: int
+
+
+class Lifecycle:
+    """What happens to this process from outside.
+
+    Attributes:
+        stop: set once the process was told to stop. Who can stop in good order looks at it.
+        graceful: whether someone is looking at `stop` now; if not, a signal ends the process at once.
+    """
+
+    def __init__(self, say: Callable[[str], None]):
+        self.stop: Stop | None = None
+        self.graceful = False
+        self.settings = Settings()
+        self._say = say
+        self._ledger: Ledger | None = None
+        self._before_abort: list[Callable[[str, int], None]] = []
+        self._closed = threading.Event()
+
+    @property
+    def signalled(self) -> bool:
+        """Whether a signal has told this process to stop."""
+        return self.stop is not None and self.stop.reason == 'signal'
+
+    def before_abort(self, callback: Callable[[str, int], None]) -> None:
+        """Has `callback(message, exit_code)` called when a thread must end the process."""
+        self._before_abort.append(callback)
+
+    def abort(self, message: str, exit_code: int) -> None:
+        """Ends the process now, from any thread: the main thread may be blocked for ever."""
+        self._say(message)
+        for callback in self._before_abort:
+            try:
+                callback(message, exit_code)
+            except Exception as error:  # The process must end whatever a full disk or a lost mount says.
+                self._say(f'while ending: {error}')
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
+
+    # Signals.
+
+    def watch_signals(self) -> None:
+        """Handles SIGINT and SIGTERM from now on. To be called in the main thread, before TensorFlow is imported."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        # The C-level handler writes the signal's number even while the main thread is blocked.
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        threading.Thread(target=self._signal_thread, args=(reader,), name='signals', daemon=True).start()
+
+    def _signal_thread(self, reader: int) -> None:
+        while number := os.read(reader, 1)[0]:
+            if number not in (signal.SIGINT, signal.SIGTERM):
+                continue
+            self._on_signal(signal.Signals(number))
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        code = 128 + number
+        if self.signalled or not self.graceful:
+            self.abort(f'{number.name}: ended', code)
+        self.stop = Stop('signal', code)
+        seconds = self.settings.grace_period
+        self._say(f'{number.name}: stopping after this step, within {seconds:g} s; once more to end at once')
+        self._later(seconds, lambda: self.abort(f'{number.name}: not stopped within {seconds:g} s: ended', code))
+
+    def _later(self, seconds: float, function: Callable[[], None]) -> None:
+        timer = threading.Timer(seconds, lambda: None if self._closed.is_set() else function())
+        timer.daemon = True
+        timer.start()
+
+    def close(self) -> None:
+        """Stops watching: the process is about to end by itself."""
+        self._closed.set()
+
+    # Peers.
+
+    def watch_peers(self, topology: Topology, ledger: Ledger) -> None:
+        """Sends heartbeats and watches those of the peers that this task needs."""
+        self._ledger = ledger
+        for target in (self._heartbeat_thread, lambda: self._peer_thread(topology)):
+            threading.Thread(target=target, daemon=True).start()
+
+    def _heartbeat_thread(self) -> None:
+        while not self._closed.wait(_HEARTBEAT_SECONDS):
+            try:
+                self._ledger.write()
+            except Exception as error:  # One failed write is no reason to die; peers notice if it goes on.
+                self._say(f'cannot write the heartbeat: {error}')
+
+    def _peer_thread(self, topology: Topology) -> None:
+        seen: dict[Task, tuple[object, float]] = {}
+        while not self._closed.wait(_POLL_SECONDS):
+            for peer in topology.needs:
+                record = self._ledger.peer(peer)
+                state = record.get('state')
+                if state == ledger_lib.FAILED:
+                    self._lose(f'{peer} failed: {record.get("cause", "unknown cause")}')
+                if peer == CHIEF and state in _CHIEF_HAS_ENDED and self.stop is None:
+                    self.stop = Stop('chief_ended', 0)
+                    if topology.task.job == 'worker':
+                        self._later(self.settings.grace_period, self._leave)
+                beat = (record.get('incarnation'), record.get('beat'))
+                if seen.get(peer, (None, 0))[0] != beat:
+                    seen[peer] = (beat, time.monotonic())
+                silent = time.monotonic() - seen[peer][1]
+                if record and state != ledger_lib.DONE and silent > self.settings.peer_timeout:
+                    self._lose(f'lost {peer} on {record.get("host")}: no heartbeat for {silent:.0f} s')
+
+    def _leave(self) -> None:
+        """Ends a worker that is blocked although the chief has finished: nobody will serve it any more."""
+        self._ledger.write(state=ledger_lib.DONE)
+        self.abort('the chief has finished: nothing left to do', 0)
+
+    def _lose(self, message: str) -> None:
+        if not self._closed.is_set():
+            self.abort(message, self.settings.restart_exit_code)
+
+    def wait_for_peers(self, topology: Topology) -> None:
+        """Waits until the peers that this task needs have started (and answer, where it connects to them).
+
+        Raises:
+            RestartableError: they have not within `startup_timeout`.
+        """
+
+        def missing() -> list[str]:
+            result = []
+            for peer in topology.needs:
+                if not self._ledger.peer(peer):
+                    result.append(f'{peer} ({topology.address(peer)}): not started')
+                elif peer in topology.connects_to and peer != CHIEF and not _answers(topology.address(peer)):
+                    result.append(f'{peer} ({topology.address(peer)}): does not answer')
+            return result
+
+        self.wait_until(lambda: self.stop is not None or not missing(), self.settings.startup_timeout, missing)
+        if self.stop is None and missing():
+            raise RestartableError(
+                f'{topology.task} gave up after {self.settings.startup_timeout:g} s (trainer.startup_timeout) waiting '
+                f'for {", ".join(missing())}'
+            )
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float, missing: Callable[[], list[str]]) -> bool:
+        """Waits for a condition with a deadline, and says every 30 s what is missing; returns whether it came true."""
+        start = reported = time.monotonic()
+        while not condition():
+            now = time.monotonic()
+            if now - start > seconds:
+                return False
+            if now - reported > _REPORT_SECONDS:
+                self._say(f'waiting for {", ".join(missing())} ({now - start:.0f} of {seconds:g} s)')
+                reported = now
+            time.sleep(_POLL_SECONDS)
+        return True
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(':')
+    try:
+        socket.create_connection((host.strip('[]'), int(port)), timeout=5).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,255 @@
+"""`--local_cluster`: runs a whole cluster as processes on this machine. No TensorFlow.
+
+Every task is this program again with its own TF_CONFIG, as a launcher for many machines would start it.
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+
+from estimator_trainer.errors import TrainerError, UserError, nearest
+from estimator_trainer.topology import JOBS, Task, Topology
+
+_POLL_SECONDS = 0.1
+# How long the tasks have to end by themselves once one has failed or the chief is done. Each of them needs up to its
+# own grace period and, when a peer has failed, the time of a few polls.
+_END_SECONDS = 45.0
+_TAIL_LINES = 20
+
+
+def parse(spec: str) -> dict[str, int]:
+    """Returns how many tasks of each job `spec` ("chief:1,worker:2,ps:1") asks for.
+
+    Raises:
+        UserError: it is not of that form.
+    """
+    counts: dict[str, int] = {}
+    for part in spec.split(','):
+        job, colon, count = part.strip().partition(':')
+        job = 'chief' if job == 'master' else job
+        if job not in JOBS:
+            raise UserError(
+                f'--local_cluster={spec}: unknown job {job!r}; expected {", ".join(JOBS)}{nearest(job, JOBS)}'
+            )
+        if job in counts:
+            raise UserError(f'--local_cluster={spec}: {job} is given twice')
+        if colon and not count.isdigit():
+            raise UserError(f'--local_cluster={spec}: {part.strip()!r}: expected job:count, e.g. chief:1,worker:1,ps:1')
+        counts[job] = int(count) if colon else 1
+    return counts
+
+
+@dataclasses.dataclass
+class _Process:
+    task: Task
+    popen: subprocess.Popen
+    log: pathlib.Path
+    started: float = dataclasses.field(default_factory=time.monotonic)
+    seconds: float = 0.0
+    killed: bool = False
+
+    def running(self) -> bool:
+        if self.popen.poll() is None:
+            return True
+        self.seconds = self.seconds or time.monotonic() - self.started
+        return False
+
+    @property
+    def exit_code(self) -> int:
+        code = self.popen.returncode
+        return 128 - code if code < 0 else code
+
+    def tail(self) -> str:
+        lines = self.log.read_text(errors='replace').splitlines()[-_TAIL_LINES:]
+        return '\n'.join(f'  {line}' for line in lines)
+
+
+def launch(spec: str, argv: Sequence[str], model_dir: str | None) -> int:
+    """Runs the cluster until all its tasks have ended, and returns the exit code of the whole.
+
+    Args:
+        spec: the tasks, e.g. "chief:1,worker:1,ps:1".
+        argv: this program's arguments; the tasks get the same, without --local_cluster.
+        model_dir: the common directory.
+
+    Returns:
+        0 if every task exited 0; else 2 if a task found a mistake of the caller's, 1 if one failed in a way that a
+        restart cannot mend, and otherwise the code of the task that failed first.
+
+    Raises:
+        UserError: `spec` makes no cluster, or there is no model_dir.
+    """
+    counts = parse(spec)
+    if os.environ.get('TF_CONFIG', '').strip():
+        raise UserError('--local_cluster starts its own cluster, but TF_CONFIG is set; unset one of the two')
+    if not model_dir:
+        raise UserError('--local_cluster: the tasks of a cluster need a common --model_dir (RunConfig.model_dir)')
+    with contextlib.ExitStack() as stack:
+        cluster = {
+            job: tuple(stack.enter_context(_reserved_port()) for _ in range(count))
+            for job, count in counts.items()
+            if count
+        }
+        # Checks the cluster; any of its tasks will do.
+        topology = Topology(cluster, Task(next(iter(cluster), 'chief'), 0))
+        logs = _LogDirectory(pathlib.Path(os.path.expanduser(model_dir)) / 'run' / 'logs')
+        cluster_processes = _Cluster(topology, _without_local_cluster(argv), logs)
+        return cluster_processes.run()
+
+
+@contextlib.contextmanager
+def _reserved_port() -> Iterator[str]:
+    """Yields a loopback address whose port nobody else is given.
+
+    The socket stays bound but does not listen, and the task's server binds the same port beside it (SO_REUSEPORT).
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(('127.0.0.1', 0))
+        yield f'127.0.0.1:{holder.getsockname()[1]}'
+
+
+def _without_local_cluster(argv: Sequence[str]) -> list[str]:
+    result, skip = [], False
+    for argument in argv[1:]:
+        if skip:
+            skip = False
+        elif argument in ('--local_cluster', '-local_cluster'):
+            skip = True
+        elif not argument.lstrip('-').startswith('local_cluster='):
+            result.append(argument)
+    return result
+
+
+class _LogDirectory:
+    """The tasks' log files; those directories that did not exist before can be taken away again."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+        self._new = [parent for parent in (path, *path.parents) if not parent.exists()]
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f'--model_dir: cannot make {path}: {error.strerror}') from None
+
+    def remove(self) -> None:
+        if self._new:
+            shutil.rmtree(self._new[-1], ignore_errors=True)
+
+
+class _Cluster:
+    def __init__(self, topology: Topology, arguments: Sequence[str], logs: _LogDirectory):
+        self._topology = topology
+        self._arguments = arguments
+        self._logs = logs
+        self._run_id = uuid.uuid4().hex
+        self._processes: list[_Process] = []
+        self._signal = 0
+        self._shown = 0
+
+    def run(self) -> int:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._forward)
+        print(f'local cluster: {", ".join(map(str, self._topology.tasks))}; logs in {self._logs.path}', flush=True)
+        try:
+            for task in self._topology.tasks:
+                self._processes.append(self._start(task))
+            self._wait()
+        finally:
+            for process in self._processes:
+                if process.running():
+                    process.popen.kill()
+                    process.popen.wait(timeout=10)
+        self._follow_chief()
+        return self._outcome()
+
+    def _start(self, task: Task) -> _Process:
+        config = {**self._topology.tf_config(task), 'run_id': self._run_id}
+        if self._topology.has_evaluator:
+            config['cluster']['evaluator'] = list(self._topology.cluster['evaluator'])
+        log = self._logs.path / f'{task.job}-{task.index}.log'
+        with log.open('wb') as output:
+            popen = subprocess.Popen(
+                [sys.executable, '-m', 'estimator_trainer', *self._arguments],
+                env={**os.environ, 'TF_CONFIG': json.dumps(config), 'TF_GRPC_REUSE_PORT': 'true'},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches the tasks once, through `_forward`.
+                preexec_fn=_die_with_parent,
+            )
+        return _Process(task, popen, log)
+
+    def _forward(self, number: int, _: object) -> None:
+        for process in self._processes:
+            if process.popen.poll() is None:
+                process.popen.send_signal(signal.SIGKILL if self._signal else number)
+        self._signal = self._signal or number
+
+    def _wait(self) -> None:
+        """Waits for all tasks; those that outlive the end of the job by too long are killed."""
+        end = None
+        while any([process.running() for process in self._processes]):
+            self._follow_chief()
+            ended = [process for process in self._processes if not process.running()]
+            over = self._signal or any(process.exit_code or process.task.job == 'chief' for process in ended)
+            if over and end is None:
+                end = time.monotonic() + _END_SECONDS
+            if end is not None and time.monotonic() > end:
+                for process in self._processes:
+                    if process.running():
+                        process.popen.kill()
+                        process.killed = True
+            time.sleep(_POLL_SECONDS)
+
+    def _follow_chief(self) -> None:
+        """Shows what the chief has written since the last call: the cluster's progress is the chief's."""
+        with self._processes[0].log.open('rb') as log:
+            log.seek(self._shown)
+            text = log.read()
+        end = text.rfind(b'\n') + 1
+        self._shown += end
+        sys.stdout.write(text[:end].decode(errors='replace'))
+        sys.stdout.flush()
+
+    def _outcome(self) -> int:
+        codes = [process.exit_code for process in self._processes]
+        if UserError.exit_code in codes:
+            # The same mistake in every task: told once, and nothing stays behind.
+            process = self._processes[codes.index(UserError.exit_code)]
+            if process.task.job != 'chief':
+                print(process.tail().replace('  estimator_trainer: ', 'estimator_trainer: '), file=sys.stderr)
+            self._logs.remove()
+            return UserError.exit_code
+        print('task         seconds  exit')
+        for process in self._processes:
+            print(f'{process.task!s:<12} {process.seconds:>7.1f}  {process.exit_code}{" (killed)" * process.killed}')
+        sys.stdout.flush()
+        if not any(codes):
+            return 0
+        if self._signal:
+            return 128 + self._signal
+        for process in self._processes:
+            print(f'--- {process.task}, exit {process.exit_code}, last lines of {process.log}', file=sys.stderr)
+            print(process.tail(), file=sys.stderr)
+        if TrainerError.exit_code in codes:
+            return TrainerError.exit_code
+        return next(code for code in codes if code)
+
+
+def _die_with_parent() -> None:
+    """Has the kernel end this process when its parent ends, even by kill -9 (Linux; elsewhere nothing happens)."""
+    with contextlib.suppress(OSError, AttributeError):
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)

@@ -1,0 +1,114 @@
+"""What a run tells a person: where it starts, how it goes on, how it ended."""
+
+import datetime
+import sys
+from typing import Any
+
+import tqdm
+
+from estimator_trainer.summary import DONE, Summary
+
+
+def say(message: str) -> None:
+    """Prints one line about something unexpected."""
+    tqdm.tqdm.write(f'estimator_trainer: {message}', file=sys.stderr)
+
+
+class Report:
+    """Prints a run's lines: a progress bar on a terminal, plain lines elsewhere.
+
+    Attributes:
+        max_steps: the step at which training ends, None where it is the input's end.
+    """
+
+    def __init__(self, summary: Summary, max_steps: int | None):
+        self._summary = summary
+        self.max_steps = max_steps
+        self._bar: tqdm.tqdm | None = None
+        self.on_terminal = sys.stderr.isatty()
+
+    def warn(self, message: str) -> None:
+        """Prints a warning and keeps it for the summary, once."""
+        if message not in self._summary.warnings:
+            self._summary.warnings.append(message)
+            say(f'WARNING: {message}')
+
+    def start(self, title: str, **facts: Any) -> None:
+        """Prints the head of the run: a title and a line for each fact."""
+        self._print(title)
+        self._table(facts)
+
+    def batch(self, sizes: list[int]) -> None:
+        """Prints the batch arithmetic, known once the first batch has been consumed."""
+        line = f'{sum(sizes):,} examples a step'
+        if len(sizes) > 1:
+            line += f' ({len(sizes)} replicas: {" + ".join(map(str, sizes))})'
+        self._table({'batch': line})
+
+    def step(self, step: int) -> None:
+        """Moves the progress bar."""
+        if self._bar is None:
+            self._bar = tqdm.tqdm(initial=step, total=self.max_steps, unit='step', dynamic_ncols=True, leave=False)
+        self._bar.update(min(step, self.max_steps or step) - self._bar.n)
+
+    def progress(self, step: int, loss: float, steps_per_second: float, examples_per_second: float | None) -> None:
+        """Prints the state of the training."""
+        rate = f'{examples_per_second:,.0f} examples/s' if examples_per_second is not None else ''
+        if self.on_terminal:
+            self.step(step)
+            self._bar.set_postfix_str(f'loss {loss:.4g}, {rate}')
+            return
+        parts = [f'step {step:,}', f'loss {loss:.4g}', f'{steps_per_second:,.1f} steps/s', rate]
+        if self.max_steps is not None:
+            parts[0] += f'/{self.max_steps:,}'
+            seconds = max(self.max_steps - step, 0) / max(steps_per_second, 1e-9)
+            parts.append(f'ETA {datetime.timedelta(seconds=round(seconds))}')
+        self._print(' | '.join(part for part in parts if part))
+
+    def evaluation(self, evaluation: dict[str, Any]) -> None:
+        """Prints the metrics of an evaluation."""
+        self._print(_evaluation_line(evaluation))
+
+    def finish(self, summary_path: str) -> None:
+        """Prints the table at the end of the run."""
+        summary = self._summary
+        facts: dict[str, Any] = {}
+        if summary.first_step is not None:
+            facts['steps'] = f'{summary.first_step:,} -> {summary.final_step:,}'
+        if summary.steps_per_second:
+            facts['steps'] += f' in {summary.seconds:,.1f} s, {summary.steps_per_second:,.1f} steps/s'
+        if summary.examples:
+            facts['examples'] = f'{summary.examples:,}'
+        if summary.evaluations:
+            facts['evaluation'] = _evaluation_line(summary.evaluations[-1]).removeprefix('evaluation ')
+        if summary.checkpoint:
+            facts['checkpoint'] = summary.checkpoint
+        if summary.warnings:
+            facts['warnings'] = len(summary.warnings)
+        facts['summary'] = summary_path
+        because = f' ({summary.stopped_because})' if summary.stopped_because else ''
+        self._print(f'{summary.status if summary.status != DONE else "done"}{because}')
+        self._table(facts)
+
+    def _table(self, facts: dict[str, Any]) -> None:
+        for name, value in facts.items():
+            self._print(f'  {name:<11}{value}')
+
+    def close(self) -> None:
+        """Takes the progress bar away."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _print(self, line: str) -> None:
+        tqdm.tqdm.write(line, file=sys.stdout)
+        sys.stdout.flush()
+
+
+def _evaluation_line(evaluation: dict[str, Any]) -> str:
+    metrics = ', '.join(
+        f'{name} {value:.4g}' if isinstance(value, float) else f'{name} {value}'
+        for name, value in sorted(evaluation['metrics'].items())
+    )
+    examples = f' ({evaluation["examples"]:,} examples)' if evaluation['examples'] is not None else ''
+    return f'evaluation {evaluation["name"]!r} at step {evaluation["step"]:,}: {metrics}{examples}'

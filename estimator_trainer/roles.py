@@ -1,0 +1,169 @@
+"""What each task does: a local process, and the chief, workers, parameter servers and evaluator of a cluster."""
+
+import os
+import time
+from typing import Any
+
+from estimator_trainer import files, ledger
+from estimator_trainer.compat import tf
+from estimator_trainer.errors import RestartableError, UserError
+from estimator_trainer.ledger import Ledger
+from estimator_trainer.lifecycle import CHIEF
+from estimator_trainer.run import Run
+
+
+def perform(run: Run) -> None:
+    """Does what this task has to do and returns when it is done, or when the process was told to stop."""
+    task = run.topology.task
+    if run.mode == 'evaluate' and not run.topology.is_local:
+        raise UserError(f'--mode=evaluate runs in one process, but TF_CONFIG makes this one {task}; unset TF_CONFIG')
+    if run.mode == 'train' and task.job == 'evaluator':
+        raise UserError('--mode=train has no work for an evaluator; leave it out, or use --mode=train_and_evaluate')
+    roles = {'chief': _Chief, 'worker': _Worker, 'ps': _ParameterServer, 'evaluator': _Evaluator}
+    if task.job in roles:
+        roles[task.job](run).perform()
+        return
+    if run.mode != 'evaluate':
+        run.train()
+    if run.mode != 'train' and run.lifecycle.stop is None:
+        run.evaluate()
+
+
+class _ClusterTask:
+    """A task of a cluster, which keeps its ledger: starting, training, done or failed."""
+
+    def __init__(self, run: Run):
+        self.run = run
+        self.topology = run.topology
+        self.lifecycle = run.lifecycle
+        self.ledger = Ledger(
+            os.path.join(run.model_dir, 'run'), self.topology.task, self.topology.run_id, files, self.topology.tasks
+        )
+
+    def perform(self) -> None:
+        """Does the task's work and leaves its outcome in the ledger."""
+        self.lifecycle.before_abort(self._fail_in_ledger)
+        self.lifecycle.watch_peers(self.topology, self.ledger)
+        self.lifecycle.graceful = True
+        try:
+            self.work()
+        except BaseException as error:
+            self._fail_in_ledger(f'{type(error).__name__}: {error}'.splitlines()[0], 1)
+            raise
+        stop = self.lifecycle.stop
+        if stop is not None and stop.exit_code:
+            self._fail_in_ledger(f'stopped by {stop.reason}', stop.exit_code)
+        else:
+            self.ledger.write(state=ledger.DONE, **self.progress())
+
+    def work(self) -> None:
+        """What this kind of task does."""
+
+    def progress(self) -> dict[str, Any]:
+        hook = self.run.hook
+        return {'step': hook.step, 'examples': hook.examples} if hook else {'examples': 0}
+
+    def _fail_in_ledger(self, cause: str, exit_code: int) -> None:
+        if exit_code:
+            self.ledger.write(state=ledger.FAILED, cause=cause, **self.progress())
+
+    def start_server(self) -> Any:
+        """Opens this task's gRPC server: before anybody is waited for, so that no two tasks wait for each other."""
+        task, config = self.topology.task, self.run.config
+        try:
+            return tf.distribute.Server(
+                config.cluster_spec.as_dict(),
+                task.job,
+                task.index,
+                protocol=config.protocol,
+                config=config.session_config,
+            )
+        except tf.errors.OpError as error:
+            raise RestartableError(f'{task} cannot listen on {self.topology.address(task)}: {error.message}') from None
+
+    def training_workers(self) -> list[str]:
+        """Names the workers that are still training."""
+        workers = (task for task in self.topology.training_tasks if task.job == 'worker')
+        return [str(task) for task in workers if self.ledger.peer(task).get('state') == ledger.TRAINING]
+
+    def chief_is(self, *states: str) -> bool:
+        """Whether the chief's record says one of `states`."""
+        return self.ledger.peer(CHIEF).get('state') in states
+
+    def train(self) -> None:
+        """Trains once the peers are there."""
+        self.lifecycle.wait_for_peers(self.topology)
+        if self.lifecycle.stop is None:
+            self.ledger.write(state=ledger.TRAINING)
+            self.run.train()
+
+
+class _Chief(_ClusterTask):
+    """Trains, initialises the variables, saves checkpoints, and ends the job."""
+
+    def work(self):
+        self._server = self.start_server()
+        self.run.on_training_end = self._end_training
+        self.train()
+        if self.lifecycle.stop is not None:
+            return
+        self.ledger.write(state=ledger.TRAINED, **self.progress())
+        self._count_examples()
+        if self.run.mode == 'train_and_evaluate' and not self.topology.has_evaluator:
+            self.run.evaluate()
+
+    def _end_training(self) -> None:
+        """Has the workers stop, so that the last checkpoint, saved after this, holds all their updates."""
+        if self.lifecycle.signalled:
+            return
+        self.ledger.write(state=ledger.ENDING, **self.progress())
+        seconds = self.lifecycle.settings.grace_period
+        if not self.lifecycle.wait_until(lambda: not self.training_workers(), seconds, self.training_workers):
+            self.run.report.warn(f'did not wait longer than {seconds:g} s for {", ".join(self.training_workers())}')
+
+    def _count_examples(self) -> None:
+        counts = [self.ledger.peer(task).get('examples', 0) for task in self.topology.training_tasks[1:]]
+        counts.append(self.run.summary.examples)
+        self.run.summary.examples = None if None in counts else sum(counts)
+
+
+class _Worker(_ClusterTask):
+    """Trains until the chief ends, max_steps is reached or its input is used up."""
+
+    def work(self):
+        self._server = self.start_server()
+        self.train()
+
+
+class _ParameterServer(_ClusterTask):
+    """Serves variables until the chief has ended the training and no worker trains any more."""
+
+    def work(self):
+        self._server = self.start_server()
+        self.lifecycle.wait_for_peers(self.topology)
+        # The chief's training has no deadline of ours; a chief that fails or is lost makes the lifecycle end this process.
+        while not self.lifecycle.signalled and not self.chief_is(ledger.TRAINED, ledger.DONE):
+            time.sleep(0.5)
+        if not self.lifecycle.signalled:
+            self.lifecycle.wait_until(
+                lambda: not self.training_workers(), self.lifecycle.settings.grace_period, self.training_workers
+            )
+
+
+class _Evaluator(_ClusterTask):
+    """Evaluates each new checkpoint, and the last one when the chief is done."""
+
+    def work(self):
+        self.lifecycle.wait_for_peers(self.topology)
+        while not self.lifecycle.signalled:
+            done = self.chief_is(ledger.TRAINED, ledger.DONE)  # asked before the checkpoint is looked up
+            if done or self.run.newest_checkpoint():
+                self.run.evaluate()
+            if done:
+                return
+            self._pause()
+
+    def _pause(self) -> None:
+        end = time.monotonic() + max(self.lifecycle.settings.throttle_secs, 0.5)
+        while time.monotonic() < end and self.lifecycle.stop is None:
+            time.sleep(0.5)

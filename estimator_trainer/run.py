@@ -1,0 +1,252 @@
+"""One task's run: the Estimator calls that an experiment stands for, and the summary of what came of them."""
+
+import datetime
+import os
+import tempfile
+
+import estimator_trainer
+from estimator_trainer.compat import tf
+from estimator_trainer.errors import TrainerError, UserError
+from estimator_trainer.experiment import Experiment
+from estimator_trainer.hooks import CheckpointListener, EvaluationHook, TrainingHook
+from estimator_trainer.lifecycle import Lifecycle
+from estimator_trainer.report import Report
+from estimator_trainer.run_config import RunConfig
+from estimator_trainer.summary import Summary
+from estimator_trainer.topology import Topology
+from estimator_trainer.user_fns import bind_input_fn, bind_model_fn
+
+
+class Run:
+    """Trains and evaluates one experiment in one task.
+
+    Attributes:
+        config: the task's RunConfig.
+        summary: what has happened so far.
+        hook: the hook of the training session, None before it.
+    """
+
+    def __init__(self, experiment: Experiment, topology: Topology, lifecycle: Lifecycle, mode: str):
+        """Checks what can be checked; writes nothing.
+
+        Raises:
+            UserError: the experiment lacks a part that `mode` needs, or model_dir lacks a checkpoint.
+        """
+        self.experiment = experiment
+        self.topology = topology
+        self.lifecycle = lifecycle
+        self.mode = mode
+        self.config = RunConfig(topology=topology)
+        self.model_dir = self.config.model_dir or self._temporary_model_dir()
+        if self.config.model_dir is None:
+            self.config = self.config.replace(model_dir=self.model_dir)
+        self.summary_path = os.path.join(self.model_dir, 'run', 'summary.json')
+        self.summary = Summary(mode)
+        self.report = Report(self.summary, experiment.max_steps)
+        self.hook: TrainingHook | None = None
+        self._last_evaluation = 0.0
+        self._estimator = self._make_estimator(self.config)
+        self._check()
+
+    def _temporary_model_dir(self) -> str:
+        if not self.topology.is_local:
+            raise UserError('the tasks of a cluster need a common --model_dir (RunConfig.model_dir)')
+        if self.mode == 'evaluate':
+            raise UserError('--mode=evaluate needs the --model_dir (RunConfig.model_dir) of a trained model')
+        return os.path.join(tempfile.gettempdir(), f'estimator_trainer-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}')
+
+    def _make_estimator(self, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:
+        model_fn = bind_model_fn(self.experiment.model_fn, config.tf_random_seed)
+        return tf.estimator.Estimator(model_fn, config=config, params=dict(self.experiment.params))
+
+    def _check(self) -> None:
+        if self.mode != 'evaluate' and self.experiment.train_input_fn is None:
+            raise UserError('experiment.train_input_fn is not bound; expected e.g. @train/my_input_fn')
+        if self.mode == 'train' or self.topology.task.job in ('worker', 'ps'):
+            return
+        if self.experiment.eval_input_fn is None:
+            raise UserError(f'experiment.eval_input_fn is not bound; bind it, or use --mode=train (not {self.mode})')
+        if not (self.config.save_checkpoints_steps or self.config.save_checkpoints_secs):
+            raise UserError('RunConfig: evaluation needs checkpoints; bind save_checkpoints_steps or _secs')
+        if self.mode == 'evaluate' and self.newest_checkpoint() is None:
+            raise UserError(f'--mode=evaluate: no checkpoint in {self.model_dir}')
+        self._check_evaluation_input()
+
+    def _check_evaluation_input(self) -> None:
+        """Builds the evaluation input once before training: a mistake in it should not show after hours."""
+        with tf.Graph().as_default():
+            config, experiment = self.config, self.experiment
+            input_fn = bind_input_fn(experiment.eval_input_fn, config.tf_random_seed)
+            data = input_fn(tf.estimator.ModeKeys.EVAL, dict(experiment.params), config)
+            if experiment.eval_steps is not None or not isinstance(data, tf.data.Dataset | tf.compat.v1.data.Dataset):
+                return
+            try:
+                with tf.compat.v1.Session() as session:
+                    cardinality = session.run(tf.data.experimental.cardinality(data))
+            except tf.errors.OpError:
+                return  # A dataset that needs tables or iterators initialised; evaluation does that.
+        if cardinality == tf.data.INFINITE_CARDINALITY:
+            raise UserError(
+                'experiment.eval_input_fn repeats for ever and experiment.eval_steps is None: the evaluation would '
+                'never end; bind eval_steps, or do not repeat (e.g. eval/my_input_fn.repeat = False)'
+            )
+
+    def describe(self, sources: list[str]) -> None:
+        """Prints the head of the run: what, where, how, and until when."""
+        checkpoint = self.newest_checkpoint()
+        strategy = self.config.train_distribute
+        replicas = strategy.num_replicas_in_sync if strategy is not None else 1
+        facts = {
+            'model_dir': f'{self.model_dir} ({f"from step {_step_of(checkpoint)}" if checkpoint else "new"})',
+            'strategy': f'{type(strategy).__name__}, {replicas} replicas' if strategy is not None else 'none',
+        }
+        if not self.topology.is_local:
+            facts['task'] = f'{self.topology.task} of {", ".join(map(str, self.topology.tasks))}'
+            facts['strategy'] = 'parameter_server, asynchronous'
+        if self.mode != 'evaluate':
+            facts['until'] = (
+                f'step {self.experiment.max_steps:,}' if self.experiment.max_steps else 'the end of the input'
+            )
+        self.report.start(
+            f'estimator_trainer {estimator_trainer.__version__}, TensorFlow {tf.version.VERSION}: {self.mode} '
+            f'{" ".join(sources)}',
+            **facts,
+        )
+
+    # Training.
+
+    def train(self) -> None:
+        """Trains until max_steps, the end of the input, or a stop; fills in the summary.
+
+        Raises:
+            TrainerError: there was no input.
+        """
+        summary, max_steps = self.summary, self.experiment.max_steps
+        summary.restored_from = self.newest_checkpoint()
+        start = _step_of(summary.restored_from) if summary.restored_from else 0
+        if max_steps is not None and start >= max_steps:
+            summary.first_step = summary.final_step = start
+            summary.stopped_because = 'nothing_to_do'
+            self.report.warn(f'{self.model_dir} is at step {start}, max_steps is {max_steps}: nothing to train')
+            return
+        interval = self.config.log_step_count_steps
+        self.hook = TrainingHook(
+            every_n_steps=interval,
+            should_stop=lambda: self.lifecycle.stop is not None,
+            on_start=self._on_start,
+            on_batch=self.report.batch,
+            on_step=self.report.step if self.report.on_terminal else None,
+            on_progress=self.report.progress,
+            on_end=self.on_training_end,
+        )
+        listeners = []
+        if self.mode == 'train_and_evaluate' and self.topology.is_local:
+            listeners.append(CheckpointListener(self._on_checkpoint))
+        self._estimator.train(
+            bind_input_fn(self.experiment.train_input_fn, self.config.tf_random_seed, self.topology),
+            hooks=[*self.experiment.hooks, self.hook],
+            max_steps=max_steps,
+            saving_listeners=listeners,
+        )
+        self.report.close()
+        self.count_training()
+        summary.stopped_because = self._why_training_ended()
+        if summary.stopped_because == 'end_of_input':
+            if summary.steps == 0 and self.topology.is_local:
+                raise TrainerError('experiment.train_input_fn produced no batches')
+            if max_steps is not None:
+                self.report.warn(f'the input ended at step {summary.final_step}, before max_steps={max_steps}')
+
+    def on_training_end(self) -> None:
+        """Called after the last step, while the session is open and before the last checkpoint is saved."""
+
+    def _on_start(self, step: int) -> None:
+        self.summary.first_step = step
+        self.lifecycle.graceful = True
+        if self.topology.is_chief:
+            self.write_summary()
+
+    def count_training(self) -> None:
+        """Brings the summary's numbers up to date with the training session."""
+        hook, summary = self.hook, self.summary
+        if hook is not None and hook.first_step is not None:
+            summary.first_step, summary.examples, summary.seconds = hook.first_step, hook.examples, hook.seconds
+            summary.final_step = hook.step
+
+    def _why_training_ended(self) -> str:
+        max_steps = self.experiment.max_steps
+        if max_steps is not None and self.summary.final_step >= max_steps:
+            return 'max_steps'
+        if self.hook.stopped_by_hook:
+            return 'early_stopping'
+        return self.lifecycle.stop.reason if self.lifecycle.stop else 'end_of_input'
+
+    # Evaluation.
+
+    def _on_checkpoint(self, step: int) -> None:
+        if self.hook.seconds - self._last_evaluation >= self.lifecycle.settings.throttle_secs:
+            self.evaluate()
+            self._last_evaluation = self.hook.seconds
+
+    def evaluate(self) -> None:
+        """Evaluates the newest checkpoint, unless that has been done, and adds the result to the summary.
+
+        Raises:
+            TrainerError: there is no checkpoint, or no evaluation input.
+            Stopped: the process was told to stop meanwhile.
+        """
+        checkpoint = self.newest_checkpoint()
+        if checkpoint is None:
+            raise TrainerError(f'no checkpoint in {self.model_dir} to evaluate')
+        if any(evaluation['step'] == _step_of(checkpoint) for evaluation in self.summary.evaluations):
+            return
+        self.lifecycle.graceful = True
+        hook = EvaluationHook(lambda: self.lifecycle.signalled)
+        metrics = self._evaluating_estimator().evaluate(
+            bind_input_fn(self.experiment.eval_input_fn, self.config.tf_random_seed),
+            steps=self.experiment.eval_steps,
+            hooks=[hook],
+            checkpoint_path=checkpoint,
+        )
+        if not hook.batches:
+            raise TrainerError('experiment.eval_input_fn produced no batches')
+        evaluation = {
+            'name': 'eval',
+            'step': int(metrics.pop('global_step')),
+            'metrics': {name: value.item() for name, value in metrics.items() if value.ndim == 0},
+            'examples': hook.examples,
+        }
+        self.summary.evaluations.append(evaluation)
+        self.report.evaluation(evaluation)
+
+    def _evaluating_estimator(self) -> tf.estimator.Estimator:
+        if self.topology.is_local:
+            return self._estimator
+        # In a cluster, RunConfig places variables on the ps tasks; evaluation reads a checkpoint and needs no peer.
+        return self._make_estimator(RunConfig(topology=Topology(), train_distribute='none', model_dir=self.model_dir))
+
+    # The outcome.
+
+    def newest_checkpoint(self) -> str | None:
+        """Returns the path prefix of the newest checkpoint in model_dir, or None."""
+        return tf.train.latest_checkpoint(self.model_dir)
+
+    def finish(self, status: str, stopped_because: str | None = None, error: str | None = None) -> None:
+        """Completes and writes the summary, where this task is the one that writes it, and prints the table."""
+        self.report.close()
+        self.lifecycle.graceful = False
+        self.summary.status = status
+        self.summary.stopped_because = stopped_because or self.summary.stopped_because
+        self.summary.error = error
+        self.summary.checkpoint = self.newest_checkpoint()
+        if self.topology.is_chief:
+            self.write_summary()
+            self.report.finish(self.summary_path)
+
+    def write_summary(self) -> None:
+        """Writes summary.json."""
+        self.summary.write(self.summary_path)
+
+
+def _step_of(checkpoint: str) -> int:
+    return int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))

@@ -1,0 +1,64 @@
+"""tf.estimator.RunConfig as a gin configurable whose train_distribute and eval_distribute may be strategy names."""
+
+import os
+from typing import Any
+
+import gin
+
+from estimator_trainer import strategies
+from estimator_trainer.compat import tf
+from estimator_trainer.errors import UserError
+from estimator_trainer.gin_config import first_line
+from estimator_trainer.topology import Topology
+
+
+def _run_config(*, topology: Topology, **fields: Any) -> tf.estimator.RunConfig:
+    """Returns the RunConfig of this task.
+
+    Args:
+        topology: which task this is; RunConfig reads it from TF_CONFIG, which is written for it.
+        **fields: arguments of tf.estimator.RunConfig, under its own names.
+
+    Raises:
+        UserError: RunConfig refuses a field.
+    """
+    model_dir = fields.get('model_dir')
+    if model_dir is not None:
+        if not isinstance(model_dir, str) or not model_dir:
+            raise UserError(f'RunConfig.model_dir: expected a directory, found {model_dir!r}')
+        if set(model_dir) & set('[]*?'):
+            raise UserError(
+                f'RunConfig.model_dir: {model_dir!r} has one of [ ] * ?, which TensorFlow takes for patterns'
+            )
+        fields['model_dir'] = os.path.expanduser(model_dir)
+    for name in ('train_distribute', 'eval_distribute'):
+        where = f'RunConfig.{name}'
+        # Evaluation stays on one device unless it is told otherwise.
+        value = fields.get(name) if name == 'train_distribute' else fields.get(name) or 'none'
+        fields[name] = strategies.make(strategies.choose(value, topology, where), where)
+    cpus = max(strategies.cpu_count(fields['train_distribute']), strategies.cpu_count(fields['eval_distribute']))
+    fields['session_config'] = _session_config(fields.get('session_config'), cpus)
+    strategies.export_tf_config(topology)
+    try:
+        return tf.estimator.RunConfig(**fields)
+    except (ValueError, TypeError) as error:
+        raise UserError(f'RunConfig: {first_line(error)}') from None
+
+
+# gin takes the names of the parameters from here.
+_run_config.__wrapped__ = tf.estimator.RunConfig.__init__
+RunConfig = gin.external_configurable(_run_config, name='RunConfig', module='tf.estimator')
+
+
+def _session_config(given: Any, cpus: int) -> Any:
+    """Returns the ConfigProto with as many CPU devices as the strategy uses: a session has one otherwise, and hangs."""
+    if cpus < 2:
+        return given
+    config = tf.compat.v1.ConfigProto()
+    if given is not None:
+        config.CopyFrom(given)
+    else:  # What Estimator takes where it is given none.
+        config.allow_soft_placement = True
+        config.graph_options.rewrite_options.meta_optimizer_iterations = 1
+    config.device_count['CPU'] = max(config.device_count['CPU'], cpus)
+    return config

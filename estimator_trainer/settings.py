@@ -1,0 +1,46 @@
+"""The trainer's own settings, bound in gin as `trainer.<field>`. No TensorFlow."""
+
+import dataclasses
+
+import gin
+
+from estimator_trainer.errors import RestartableError, UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How long things may take, and how they end.
+
+    Attributes:
+        startup_timeout: seconds that a task waits for the peers it needs before it gives up (Kubernetes schedules
+            and pulls images within 10 minutes on most clusters).
+        peer_timeout: seconds without a heartbeat after which a peer counts as lost.
+        grace_period: seconds that a task has to end by itself once it was told to.
+        throttle_secs: least number of seconds between two evaluations during training; 0 evaluates every checkpoint.
+        restart_exit_code: exit code of a failure that a restart may mend.
+    """
+
+    startup_timeout: float = 600.0
+    peer_timeout: float = 60.0
+    grace_period: float = 20.0
+    throttle_secs: float = 0.0
+    restart_exit_code: int = RestartableError.exit_code
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+                raise UserError(f'trainer.{field.name}: expected a number of at least 0, found {value!r}')
+
+
+# A function, since gin would change the constructor of the class itself.
+@gin.configurable(module='estimator_trainer')
+def trainer(
+    startup_timeout: float = Settings.startup_timeout,
+    peer_timeout: float = Settings.peer_timeout,
+    grace_period: float = Settings.grace_period,
+    throttle_secs: float = Settings.throttle_secs,
+    restart_exit_code: int = Settings.restart_exit_code,
+) -> Settings:
+    """Returns the settings as gin has bound them; see `Settings`."""
+    return Settings(startup_timeout, peer_timeout, grace_period, throttle_secs, restart_exit_code)

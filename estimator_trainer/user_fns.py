@@ -1,0 +1,91 @@
+"""Wraps the user's model_fn and input_fns in what Estimator does not do for them.
+
+The wrapped functions run in the gin scope that was active when they were given (replica threads start without one),
+with seeded generators, with an input shard in every topology, and leave the batch sizes in the graph to be counted.
+"""
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import gin
+
+from estimator_trainer.compat import tf
+from estimator_trainer.errors import UserError
+from estimator_trainer.topology import Topology
+
+# Graph collection with one int64 scalar a replica: the number of examples in its batch.
+BATCH_SIZES = 'estimator_trainer/batch_sizes'
+
+
+def bind_model_fn(model_fn: Callable, seed: int | None) -> Callable:
+    """Returns model_fn with Estimator's full signature, whatever part of it `model_fn` takes."""
+    accepted = _parameters(model_fn)
+    scope = gin.current_scope_str()
+
+    def bound_model_fn(features, labels, mode, params, config):
+        if labels is not None and 'labels' not in accepted:
+            raise UserError(f'{_name(model_fn)} takes no labels, but the input_fn returns some')
+        optional = {'labels': labels, 'mode': mode, 'params': params, 'config': config}
+        if mode != tf.estimator.ModeKeys.PREDICT:
+            size = _batch_size(features, labels)
+            if size is not None:
+                tf.compat.v1.add_to_collection(BATCH_SIZES, size)
+        with _scope_and_seed(scope, seed):
+            return model_fn(features=features, **{name: optional[name] for name in optional if name in accepted})
+
+    return bound_model_fn
+
+
+def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | None = None) -> Callable:
+    """Returns input_fn with Estimator's full signature, whatever part of it `input_fn` takes.
+
+    Args:
+        input_fn: the user's function.
+        seed: seeds Python, NumPy, Keras and TensorFlow before the call, where given.
+        topology: for training input; where no strategy hands out an input_context, the shard comes from here, so
+            that the workers of a parameter-server cluster do not all read everything.
+    """
+    accepted = _parameters(input_fn)
+    scope = gin.current_scope_str()
+
+    def bound_input_fn(mode, params, config, input_context=None):
+        if input_context is None and topology is not None:
+            pipelines, index = topology.input_shard
+            input_context = tf.distribute.InputContext(pipelines, index)
+        optional = {'mode': mode, 'params': params, 'config': config, 'input_context': input_context}
+        with _scope_and_seed(scope, seed):
+            return input_fn(**{name: optional[name] for name in optional if name in accepted})
+
+    return bound_input_fn
+
+
+@contextlib.contextmanager
+def _scope_and_seed(scope: str, seed: int | None):
+    if seed is not None:
+        # tf_random_seed does not reach the initialisers of v1.layers, which draw from Keras's own generator.
+        tf.keras.utils.set_random_seed(seed)
+    # '' would be an error; None clears the scope.
+    with gin.config_scope(scope or None):
+        yield
+
+
+def _parameters(function: Callable) -> set[str]:
+    return set(inspect.signature(function).parameters)
+
+
+def _name(function: Callable) -> str:
+    return getattr(function, '__name__', repr(function))
+
+
+def _batch_size(features: Any, labels: Any) -> Any:
+    """Returns the number of examples, an int64 scalar tensor, or None where no feature or label has a batch dimension."""
+    for value in tf.nest.flatten([features, labels]):
+        if isinstance(value, tf.SparseTensor | tf.compat.v1.SparseTensorValue):
+            return value.dense_shape[0]
+        if isinstance(value, tf.RaggedTensor):
+            return tf.cast(value.nrows(), tf.int64)
+        if tf.is_tensor(value) and value.shape.rank != 0:
+            return tf.shape(value, out_type=tf.int64)[0]
+    return None
