@@ -1,0 +1,96 @@
+"""Classifiers of small images: convolutions, one pooling, fully connected layers."""
+
+from collections.abc import Sequence
+
+import gin
+
+from estimator_trainer.compat import tf
+from model_fns.classification import classification_spec, column
+from model_fns.layers import convolution, dense
+
+
+@gin.configurable
+def conv_model_fn(
+    features: dict[str, tf.Tensor],
+    labels: tf.Tensor | None,
+    mode: str,
+    params: dict | None = None,
+    height: int = gin.REQUIRED,
+    width: int = gin.REQUIRED,
+    channels: int = 1,
+    n_classes: int = gin.REQUIRED,
+    max_value: float = 255.0,
+    filters: Sequence[int] = (32, 64),
+    hidden_units: Sequence[int] = (128,),
+    dropout: float = 0.0,
+    max_shift: int = 0,
+    learning_rate: float = 0.001,
+    decay_steps: int | None = None,
+    label_vocabulary: Sequence[str] | None = None,
+) -> tf.estimator.EstimatorSpec:
+    """Classifies images by rectified 3x3 convolutions, 2x2 max pooling and rectified linear layers.
+
+    Args:
+        features: `image`, [batch, height, width, channels], or one column a pixel, `pixel_0` ... [batch], row by row
+            with the channels innermost.
+        labels: Class numbers, int32 [batch]; None in PREDICT mode.
+        mode: A `tf.estimator.ModeKeys`.
+        params: Part of Estimator's signature; not used, since Gin configures this model.
+        height: Rows of an image, in pixels.
+        width: Columns of an image, in pixels.
+        channels: Values of one pixel.
+        n_classes: Number of classes.
+        max_value: The largest value of a pixel, whose least is 0.
+        filters: Width of each convolution.
+        hidden_units: Width of each fully connected layer.
+        dropout: Share of the inputs of each fully connected layer, the last included, set to 0 in training.
+        max_shift: Pixels by which training images are shifted at random, at most, along either axis.
+        learning_rate: Adam's step size (default: that of Kingma & Ba, 2015, section 2).
+        decay_steps: Step at which the learning rate, falling along a half cosine, reaches 0; None keeps it constant.
+        label_vocabulary: The classes' names, in class order, to predict names as well as numbers.
+
+    Returns:
+        The spec of `classification_spec`.
+
+    Raises:
+        UserError: A pixel of the image is not among the features.
+    """
+    training = mode == tf.estimator.ModeKeys.TRAIN
+    net = _image(features, height, width, channels) / max_value
+    if training and max_shift:
+        net = _shift(net, max_shift)
+    for i, count in enumerate(filters):
+        net = tf.nn.relu(convolution(net, count, 3, f'convolution_{i}'))
+    net = tf.nn.max_pool2d(net, ksize=2, strides=2, padding='SAME')
+    net = tf.reshape(net, [-1, net.shape[1] * net.shape[2] * net.shape[3]])
+    for i, units in enumerate(hidden_units):
+        net = _dropout(net, dropout, training)
+        net = tf.nn.relu(dense(net, units, f'hidden_{i}'))
+    logits = dense(_dropout(net, dropout, training), n_classes, 'logits')
+    return classification_spec(logits, labels, mode, learning_rate, decay_steps, label_vocabulary)
+
+
+def _image(features: dict[str, tf.Tensor], height: int, width: int, channels: int) -> tf.Tensor:
+    """Returns the images, float32 [batch, height, width, channels]."""
+    if 'image' in features:
+        pixels = tf.cast(features['image'], tf.float32)
+    else:
+        binding = 'conv_model_fn.height, width and channels'
+        pixels = tf.stack(
+            [column(features, f'pixel_{i}', binding) for i in range(height * width * channels)],
+            axis=1,
+        )
+    return tf.reshape(pixels, [-1, height, width, channels])
+
+
+def _shift(images: tf.Tensor, max_shift: int) -> tf.Tensor:
+    """Returns each image moved by its own random number of pixels, up to `max_shift`, along either axis."""
+    shifted = tf.pad(images, [[0, 0], [max_shift, max_shift], [max_shift, max_shift], [0, 0]])
+    for axis, size in ((1, images.shape[1]), (2, images.shape[2])):
+        first = tf.random.uniform([tf.shape(images)[0], 1], maxval=2 * max_shift + 1, dtype=tf.int32)
+        shifted = tf.gather(shifted, first + tf.range(size), axis=axis, batch_dims=1)
+    return shifted
+
+
+def _dropout(net: tf.Tensor, rate: float, training: bool) -> tf.Tensor:
+    return tf.nn.dropout(net, rate) if training and rate else net
