@@ -115,7 +115,8 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
     if FLAGS.local_cluster is not None:
         return local_cluster.launch(FLAGS.local_cluster, argv, _value(config, 'RunConfig.model_dir'))
     topology = dialects.from_environment()
-    strategy = strategies.choose(_value(config, 'RunConfig.train_distribute'), topology, '--strategy')
+    where = '--strategy' if FLAGS.strategy is not None else 'RunConfig.train_distribute'
+    strategy = strategies.choose(_value(config, 'RunConfig.train_distribute'), topology, where)
 
     lifecycle.watch_signals()
     _prepare_tensorflow(config, strategy)
@@ -134,7 +135,9 @@ def _parse_flags(argv: list[str], known_only: bool) -> list[str]:
     try:
         return FLAGS(argv, known_only=known_only)
     except flags.Error as error:
-        raise UserError(str(error)) from None
+        raise UserError(
+            str(error).replace('invalid literal for int() with base 10:', 'expected an integer, found')
+        ) from None
 
 
 def _value(config: gin_config.Config, binding: str) -> Any:
@@ -195,11 +198,10 @@ def _run_experiment(config: gin_config.Config, topology: Topology, lifecycle: Li
             roles.perform(run)
         except Stopped:
             pass
-        except UserError:
-            raise
         except BaseException as error:
-            run.count_training()
-            run.finish(FAILED, 'error', f'{type(error).__name__}: {gin_config.first_line(error)}')
+            # A caller's mistake found before the first step leaves nothing behind.
+            if not isinstance(error, UserError) or run.started:
+                run.finish(FAILED, 'error', f'{type(error).__name__}: {gin_config.first_line(error)}')
             raise
         stop = lifecycle.stop
         if stop is not None and stop.exit_code:

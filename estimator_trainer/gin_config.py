@@ -233,7 +233,21 @@ def apply(config: Config, overrides: Mapping[str, tuple[str, Any]]) -> None:
     try:
         gin.finalize()
     except ValueError as error:
-        raise UserError(f'{config.sources[-1].name}: {first_line(error)}') from None
+        raise UserError(_explain_macro(error, config) or first_line(error)) from None
+
+
+def _explain_macro(error: ValueError, config: Config) -> str | None:
+    """Returns gin's error about an undefined macro with its place, or None for another error."""
+    found = re.match(r"No bindings specified for '(.+?)/gin\.macro'", str(error))
+    if not found:
+        return None
+    bindings = [statement for statement in config.statements if isinstance(statement, config_parser.BindingStatement)]
+    macros = [f'{binding.scope}/{binding.selector}'.lstrip('/') for binding in bindings if not binding.arg_name]
+    where = next(
+        (_location(binding) for binding in bindings if f"'%{found[1]}'" in repr([binding.value])),
+        config.sources[-1].name,
+    )
+    return f'{where}: macro %{found[1]} is not defined{nearest(found[1], macros)}'
 
 
 def _explain(error: Exception, source: Source) -> str:
@@ -246,16 +260,17 @@ def _explain(error: Exception, source: Source) -> str:
         where = f'{source.name}: {found["text"]}'
     elif found:
         where = f'{found["file"] or source.path}:{found["line"]}: {found["text"]}'
-    names = re.findall(r"'@?([^']+?)(?:\(\))?'", what)
+    unknown = re.match(r"No configurable matching (?:reference )?'@?(.+?)(?:\(\))?'", what)
+    parameter = re.match(r"Configurable '(.+?)' doesn't have a parameter named '(.+?)'", what)
     hint = ''
-    if what.startswith('No configurable matching') and names:
-        hint = nearest(names[0], _registered_names()) or (
+    if unknown:
+        hint = nearest(unknown[1], _registered_names()) or (
             '; a configurable is known once its module is imported: add `import <module>` at the top of the gin file '
             'or --import_module=<module>'
         )
-    elif "doesn't have a parameter" in what and len(names) == 2:
-        hint = nearest(names[1], parameters_of(names[0]))
-        hint = hint or f'; it has {", ".join(parameters_of(names[0]))}'
+    elif parameter:
+        names = parameters_of(parameter[1])
+        hint = nearest(parameter[2], names) or f'; it has {", ".join(names)}'
     return f'{where}: {what.rstrip(".")}{hint}'
 
 
@@ -268,7 +283,8 @@ def _registered_names() -> list[str]:
 def parameters_of(selector: str) -> list[str]:
     """Returns the names of the parameters that can be bound for a registered configurable."""
     parameters = inspect.signature(gin.get_configurable(selector)).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    names = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+    return [name for name in names if name != 'self']
 
 
 def first_line(error: BaseException) -> str:

@@ -16,7 +16,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
     """Counts steps and examples of this task, reports progress and stops training on request.
 
     Attributes:
-        first_step: global_step before the first step; None until there is a session.
+        started: whether there has been a session.
         step: global_step as last seen; exact at the start, at reports and at the end.
         examples: number of examples that this task has consumed, None where batches have no batch dimension.
         stopped_by_hook: whether another hook of the run asked for the stop.
@@ -26,7 +26,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self,
         every_n_steps: int | None,
         should_stop: Callable[[], bool],
-        on_start: Callable[[int], None],
+        on_start: Callable[[], None],
         on_batch: Callable[[list[int]], None],
         on_step: Callable[[int], None] | None,
         on_progress: Callable[[int, float, float, float | None], None],
@@ -37,7 +37,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         Args:
             every_n_steps: number of steps between two calls of `on_progress`; None or 0 for none.
             should_stop: asked after each step.
-            on_start: called with global_step once the session is ready for the first step.
+            on_start: called once the session is ready for the first step.
             on_batch: called with the replicas' batch sizes after the first step.
             on_step: called with global_step after each step.
             on_progress: called with global_step, loss, steps per second and examples per second (or None).
@@ -47,12 +47,15 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self._should_stop = should_stop
         self._on_start, self._on_batch, self._on_step = on_start, on_batch, on_step
         self._on_progress, self._on_end = on_progress, on_end
-        self.first_step: int | None = None
         self.step = 0
         self.examples: int | None = 0
         self._started = self._stopped = 0.0
         self._last_run = None
         self._asked_to_stop = False
+
+    @property
+    def started(self) -> bool:
+        return bool(self._started)
 
     @property
     def seconds(self) -> float:
@@ -72,10 +75,9 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
 
     def after_create_session(self, session, coord):
         self.step = int(session.run(self._step_tensor))
-        if self.first_step is None:  # else the session was made anew after an error
-            self.first_step = self.step
+        if not self.started:  # else the session was made anew after an error
             self._started = time.monotonic()
-            self._on_start(self.step)
+            self._on_start()
         self._mark = self.step
         self._mark_time, self._mark_examples = time.monotonic(), self.examples
 

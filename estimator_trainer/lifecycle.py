@@ -39,11 +39,13 @@ class Lifecycle:
 
     Attributes:
         stop: set once the process was told to stop. Who can stop in good order looks at it.
+        training: whether a training session runs.
         graceful: whether someone is looking at `stop` now; if not, a signal ends the process at once.
     """
 
     def __init__(self, say: Callable[[str], None]):
         self.stop: Stop | None = None
+        self.training = False
         self.graceful = False
         self.settings = Settings()
         self._say = say
@@ -134,7 +136,7 @@ class Lifecycle:
                 if peer == CHIEF and state in _CHIEF_HAS_ENDED and self.stop is None:
                     self.stop = Stop('chief_ended', 0)
                     if topology.task.job == 'worker':
-                        self._later(self.settings.grace_period, self._leave)
+                        self._later(self.settings.grace_period if self.training else 1.0, self._leave)
                 beat = (record.get('incarnation'), record.get('beat'))
                 if seen.get(peer, (None, 0))[0] != beat:
                     seen[peer] = (beat, time.monotonic())
@@ -143,7 +145,7 @@ class Lifecycle:
                     self._lose(f'lost {peer} on {record.get("host")}: no heartbeat for {silent:.0f} s')
 
     def _leave(self) -> None:
-        """Ends a worker that is blocked although the chief has finished: nobody will serve it any more."""
+        """Ends a worker that is blocked, in a step or in its start, although nobody will serve it any more."""
         self._ledger.write(state=ledger_lib.DONE)
         self.abort('the chief has finished: nothing left to do', 0)
 

@@ -18,13 +18,13 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 
-from estimator_trainer.errors import TrainerError, UserError, nearest
+from estimator_trainer.errors import RestartableError, TrainerError, UserError, nearest
 from estimator_trainer.topology import JOBS, Task, Topology
 
 _POLL_SECONDS = 0.1
-# How long the tasks have to end by themselves once one has failed or the chief is done. Each of them needs up to its
-# own grace period and, when a peer has failed, the time of a few polls.
-_END_SECONDS = 45.0
+# Once a task has failed or the chief is done, the others have this long to end by themselves (the ledger tells them),
+# then as long again after SIGTERM (their own grace period is shorter), and then they are killed.
+_END_SECONDS = 30.0
 _TAIL_LINES = 20
 
 
@@ -57,7 +57,7 @@ class _Process:
     log: pathlib.Path
     started: float = dataclasses.field(default_factory=time.monotonic)
     seconds: float = 0.0
-    killed: bool = False
+    stopped_by_us: str = ''
 
     def running(self) -> bool:
         if self.popen.poll() is None:
@@ -85,7 +85,7 @@ def launch(spec: str, argv: Sequence[str], model_dir: str | None) -> int:
 
     Returns:
         0 if every task exited 0; else 2 if a task found a mistake of the caller's, 1 if one failed in a way that a
-        restart cannot mend, and otherwise the code of the task that failed first.
+        restart cannot mend, 130 or 143 after a signal, and otherwise 138.
 
     Raises:
         UserError: `spec` makes no cluster, or there is no model_dir.
@@ -199,19 +199,26 @@ class _Cluster:
 
     def _wait(self) -> None:
         """Waits for all tasks; those that outlive the end of the job by too long are killed."""
-        end = None
+        deadlines = {signal.SIGTERM: _END_SECONDS, signal.SIGKILL: 2 * _END_SECONDS}
+        over = None
         while any([process.running() for process in self._processes]):
             self._follow_chief()
             ended = [process for process in self._processes if not process.running()]
-            over = self._signal or any(process.exit_code or process.task.job == 'chief' for process in ended)
-            if over and end is None:
-                end = time.monotonic() + _END_SECONDS
-            if end is not None and time.monotonic() > end:
-                for process in self._processes:
-                    if process.running():
-                        process.popen.kill()
-                        process.killed = True
+            if over is None and (
+                self._signal or any(process.exit_code or process.task.job == 'chief' for process in ended)
+            ):
+                over = time.monotonic()
+            for number, seconds in list(deadlines.items()):
+                if over is not None and time.monotonic() > over + seconds:
+                    del deadlines[number]
+                    self._stop_stragglers(number)
             time.sleep(_POLL_SECONDS)
+
+    def _stop_stragglers(self, number: signal.Signals) -> None:
+        for process in self._processes:
+            if process.running():
+                process.stopped_by_us = f' ({number.name})'
+                process.popen.send_signal(number)
 
     def _follow_chief(self) -> None:
         """Shows what the chief has written since the last call: the cluster's progress is the chief's."""
@@ -234,18 +241,24 @@ class _Cluster:
             return UserError.exit_code
         print('task         seconds  exit')
         for process in self._processes:
-            print(f'{process.task!s:<12} {process.seconds:>7.1f}  {process.exit_code}{" (killed)" * process.killed}')
+            print(f'{process.task!s:<12} {process.seconds:>7.1f}  {process.exit_code}{process.stopped_by_us}')
         sys.stdout.flush()
         if not any(codes):
             return 0
         if self._signal:
             return 128 + self._signal
-        for process in self._processes:
+        for process in self._processes[1:]:  # The chief's lines stand above.
             print(f'--- {process.task}, exit {process.exit_code}, last lines of {process.log}', file=sys.stderr)
             print(process.tail(), file=sys.stderr)
         if TrainerError.exit_code in codes:
             return TrainerError.exit_code
-        return next(code for code in codes if code)
+        # A task that died of a signal does not say so itself, but it is lost to the others: a restart may mend that.
+        own = (
+            process.exit_code
+            for process in self._processes
+            if process.popen.returncode > 0 and not process.stopped_by_us
+        )
+        return next(own, RestartableError.exit_code)
 
 
 def _die_with_parent() -> None:

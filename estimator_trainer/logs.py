@@ -47,7 +47,7 @@ def _not_a_dependency_s_warning(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def stderr_held_back(verbosity: int | None) -> Iterator[None]:
-    """Drops what the block writes to stderr, unless it fails or the caller gave a verbosity.
+    """Drops what C++ writes to stderr in the block, unless it fails or the caller gave a verbosity.
 
     For `import tensorflow`: since 2.16 its C++ libraries write there before TF_CPP_MIN_LOG_LEVEL is heeded.
     """
@@ -55,14 +55,15 @@ def stderr_held_back(verbosity: int | None) -> Iterator[None]:
         yield
         return
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as held, open(os.dup(2), 'wb') as stderr:
+    with tempfile.TemporaryFile() as held, open(os.dup(2), 'w') as stderr:
         os.dup2(held.fileno(), 2)
         try:
-            yield
+            with contextlib.redirect_stderr(stderr):  # Python's own, our error messages among them, goes on.
+                yield
         except BaseException:
             held.seek(0)
-            stderr.write(held.read())
+            stderr.write(held.read().decode(errors='replace'))
             raise
         finally:
-            sys.stderr.flush()
+            stderr.flush()
             os.dup2(stderr.fileno(), 2)

@@ -21,9 +21,10 @@ class Report:
         max_steps: the step at which training ends, None where it is the input's end.
     """
 
-    def __init__(self, summary: Summary, max_steps: int | None):
+    def __init__(self, summary: Summary, max_steps: int | None, where: str = ''):
         self._summary = summary
         self.max_steps = max_steps
+        self._where = where
         self._bar: tqdm.tqdm | None = None
         self.on_terminal = sys.stderr.isatty()
 
@@ -53,7 +54,7 @@ class Report:
 
     def progress(self, step: int, loss: float, steps_per_second: float, examples_per_second: float | None) -> None:
         """Prints the state of the training."""
-        rate = f'{examples_per_second:,.0f} examples/s' if examples_per_second is not None else ''
+        rate = f'{examples_per_second:,.0f} examples/s{self._where}' if examples_per_second is not None else ''
         if self.on_terminal:
             self.step(step)
             self._bar.set_postfix_str(f'loss {loss:.4g}, {rate}')

@@ -123,8 +123,7 @@ class _Chief(_ClusterTask):
 
     def _count_examples(self) -> None:
         counts = [self.ledger.peer(task).get('examples', 0) for task in self.topology.training_tasks[1:]]
-        counts.append(self.run.summary.examples)
-        self.run.summary.examples = None if None in counts else sum(counts)
+        self.run.examples_elsewhere = None if None in counts else sum(counts)
 
 
 class _Worker(_ClusterTask):

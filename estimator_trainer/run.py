@@ -14,7 +14,7 @@ from estimator_trainer.report import Report
 from estimator_trainer.run_config import RunConfig
 from estimator_trainer.summary import Summary
 from estimator_trainer.topology import Topology
-from estimator_trainer.user_fns import bind_input_fn, bind_model_fn
+from estimator_trainer.user_fns import bind_input_fn, bind_model_fn, takes_input_context
 
 
 class Run:
@@ -24,6 +24,7 @@ class Run:
         config: the task's RunConfig.
         summary: what has happened so far.
         hook: the hook of the training session, None before it.
+        examples_elsewhere: number of examples that other tasks have trained on; None where they cannot be counted.
     """
 
     def __init__(self, experiment: Experiment, topology: Topology, lifecycle: Lifecycle, mode: str):
@@ -42,8 +43,9 @@ class Run:
             self.config = self.config.replace(model_dir=self.model_dir)
         self.summary_path = os.path.join(self.model_dir, 'run', 'summary.json')
         self.summary = Summary(mode)
-        self.report = Report(self.summary, experiment.max_steps)
+        self.report = Report(self.summary, experiment.max_steps, '' if topology.is_local else ' in this task')
         self.hook: TrainingHook | None = None
+        self.examples_elsewhere: int | None = 0
         self._last_evaluation = 0.0
         self._estimator = self._make_estimator(self.config)
         self._check()
@@ -124,14 +126,14 @@ class Run:
         summary, max_steps = self.summary, self.experiment.max_steps
         summary.restored_from = self.newest_checkpoint()
         start = _step_of(summary.restored_from) if summary.restored_from else 0
+        summary.first_step = summary.final_step = start
         if max_steps is not None and start >= max_steps:
-            summary.first_step = summary.final_step = start
             summary.stopped_because = 'nothing_to_do'
             self.report.warn(f'{self.model_dir} is at step {start}, max_steps is {max_steps}: nothing to train')
             return
-        interval = self.config.log_step_count_steps
+        self._warn_of_unsharded_input()
         self.hook = TrainingHook(
-            every_n_steps=interval,
+            every_n_steps=self.config.log_step_count_steps,
             should_stop=lambda: self.lifecycle.stop is not None,
             on_start=self._on_start,
             on_batch=self.report.batch,
@@ -149,7 +151,8 @@ class Run:
             saving_listeners=listeners,
         )
         self.report.close()
-        self.count_training()
+        self.lifecycle.training = False
+        self._count_training()
         summary.stopped_because = self._why_training_ended()
         if summary.stopped_because == 'end_of_input':
             if summary.steps == 0 and self.topology.is_local:
@@ -157,21 +160,33 @@ class Run:
             if max_steps is not None:
                 self.report.warn(f'the input ended at step {summary.final_step}, before max_steps={max_steps}')
 
+    def _warn_of_unsharded_input(self) -> None:
+        pipelines = len(self.topology.training_tasks)
+        if pipelines > 1 and not takes_input_context(self.experiment.train_input_fn):
+            self.report.warn(
+                f'experiment.train_input_fn takes no input_context, so each of the {pipelines} training tasks reads all '
+                'of the input'
+            )
+
     def on_training_end(self) -> None:
         """Called after the last step, while the session is open and before the last checkpoint is saved."""
 
-    def _on_start(self, step: int) -> None:
-        self.summary.first_step = step
-        self.lifecycle.graceful = True
+    @property
+    def started(self) -> bool:
+        """Whether training has begun, and with it the writing of files."""
+        return self.hook is not None and self.hook.started
+
+    def _on_start(self) -> None:
+        self.lifecycle.graceful = self.lifecycle.training = True
         if self.topology.is_chief:
             self.write_summary()
 
-    def count_training(self) -> None:
-        """Brings the summary's numbers up to date with the training session."""
-        hook, summary = self.hook, self.summary
-        if hook is not None and hook.first_step is not None:
-            summary.first_step, summary.examples, summary.seconds = hook.first_step, hook.examples, hook.seconds
-            summary.final_step = hook.step
+    def _count_training(self) -> None:
+        if not self.started:
+            return
+        counts = (self.hook.examples, self.examples_elsewhere)
+        self.summary.examples = None if None in counts else sum(counts)
+        self.summary.final_step, self.summary.seconds = self.hook.step, self.hook.seconds
 
     def _why_training_ended(self) -> str:
         max_steps = self.experiment.max_steps
@@ -184,6 +199,8 @@ class Run:
     # Evaluation.
 
     def _on_checkpoint(self, step: int) -> None:
+        if self.lifecycle.signalled:
+            return
         if self.hook.seconds - self._last_evaluation >= self.lifecycle.settings.throttle_secs:
             self.evaluate()
             self._last_evaluation = self.hook.seconds
@@ -220,7 +237,7 @@ class Run:
         self.report.evaluation(evaluation)
 
     def _evaluating_estimator(self) -> tf.estimator.Estimator:
-        if self.topology.is_local:
+        if self.topology.task.job in ('local', 'evaluator'):
             return self._estimator
         # In a cluster, RunConfig places variables on the ps tasks; evaluation reads a checkpoint and needs no peer.
         return self._make_estimator(RunConfig(topology=Topology(), train_distribute='none', model_dir=self.model_dir))
@@ -235,6 +252,7 @@ class Run:
         """Completes and writes the summary, where this task is the one that writes it, and prints the table."""
         self.report.close()
         self.lifecycle.graceful = False
+        self._count_training()
         self.summary.status = status
         self.summary.stopped_because = stopped_because or self.summary.stopped_because
         self.summary.error = error

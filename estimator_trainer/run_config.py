@@ -31,11 +31,11 @@ def _run_config(*, topology: Topology, **fields: Any) -> tf.estimator.RunConfig:
                 f'RunConfig.model_dir: {model_dir!r} has one of [ ] * ?, which TensorFlow takes for patterns'
             )
         fields['model_dir'] = os.path.expanduser(model_dir)
-    for name in ('train_distribute', 'eval_distribute'):
+    # Whatever trains, evaluation runs in one process; on one device unless it is told otherwise.
+    fields.setdefault('eval_distribute', 'none')
+    for name, of in (('train_distribute', topology), ('eval_distribute', Topology())):
         where = f'RunConfig.{name}'
-        # Evaluation stays on one device unless it is told otherwise.
-        value = fields.get(name) if name == 'train_distribute' else fields.get(name) or 'none'
-        fields[name] = strategies.make(strategies.choose(value, topology, where), where)
+        fields[name] = strategies.make(strategies.choose(fields.get(name), of, where), where)
     cpus = max(strategies.cpu_count(fields['train_distribute']), strategies.cpu_count(fields['eval_distribute']))
     fields['session_config'] = _session_config(fields.get('session_config'), cpus)
     strategies.export_tf_config(topology)

@@ -61,6 +61,11 @@ def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | Non
     return bound_input_fn
 
 
+def takes_input_context(input_fn: Callable) -> bool:
+    """Returns whether an input_fn can be told which part of the input to read."""
+    return 'input_context' in _parameters(input_fn)
+
+
 @contextlib.contextmanager
 def _scope_and_seed(scope: str, seed: int | None):
     if seed is not None:
