@@ -38,7 +38,8 @@ def _find_one(pattern: str, binding: str) -> list[str]:
         if tf.io.gfile.exists(place) and not tf.io.gfile.isdir(place):
             return [place]
         if matches := [match for match in tf.io.gfile.glob(place) if not tf.io.gfile.isdir(match)]:
-            return sorted(matches)
+            # gfile puts ./ before what a pattern without a folder matches: the file would count as another one.
+            return sorted(match.removeprefix('./') for match in matches)
     looked = ' or '.join(map(repr, places))
     raise UserError(f'{binding}: no file {looked}{nearest(pattern, _neighbours(places, pattern))}')
 
