@@ -14,7 +14,7 @@ from absl import flags
 
 import estimator_trainer
 from estimator_trainer import dialects, gin_config, local_cluster, logs, strategies
-from estimator_trainer.errors import RestartableError, TrainerError, UserError, nearest
+from estimator_trainer.errors import RestartableError, TrainerError, UserError
 from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.topology import Topology
 
@@ -109,9 +109,12 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
     if FLAGS.help or FLAGS.helpfull:
         print(_help())
         return 0
-    if not FLAGS.gin_file and not FLAGS.gin_param:
-        raise UserError(_nothing_to_run())
     config = gin_config.read(FLAGS.gin_file, FLAGS.gin_param, FLAGS.gin_search_path)
+    remaining = [argv[0], *remaining[1:]]
+    if not gin_config.user_modules(config, FLAGS.import_module):
+        _parse_remaining_flags(remaining)  # Nobody else can define them, so there is no need to import anything.
+    if not config.sources:
+        raise UserError(_nothing_to_run())
     if FLAGS.local_cluster is not None:
         return local_cluster.launch(FLAGS.local_cluster, argv, _value(config, 'RunConfig.model_dir'))
     topology = dialects.from_environment()
@@ -121,12 +124,7 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
     lifecycle.watch_signals()
     _prepare_tensorflow(config, strategy)
     _import_modules(config)
-    positional = _parse_flags([argv[0], *remaining[1:]], known_only=False)[1:]
-    if positional:
-        raise UserError(
-            f'unexpected argument {positional[0]!r}; flags are written --name=value'
-            f'{nearest("--" + positional[0], [f"--{name}" for name in FLAGS])}'
-        )
+    _parse_remaining_flags(remaining)
     return _run_experiment(config, topology, lifecycle)
 
 
@@ -138,6 +136,13 @@ def _parse_flags(argv: list[str], known_only: bool) -> list[str]:
         raise UserError(
             str(error).replace('invalid literal for int() with base 10:', 'expected an integer, found')
         ) from None
+
+
+def _parse_remaining_flags(argv: list[str]) -> None:
+    """Parses the flags that user modules may have defined; what is still unknown is a mistake."""
+    positional = _parse_flags(argv, known_only=False)[1:]
+    if positional:
+        raise UserError(f'unexpected argument {positional[0]!r}; flags are written --name=value')
 
 
 def _value(config: gin_config.Config, binding: str) -> Any:
@@ -200,7 +205,8 @@ def _run_experiment(config: gin_config.Config, topology: Topology, lifecycle: Li
             pass
         except BaseException as error:
             # A caller's mistake found before the first step leaves nothing behind.
-            if not isinstance(error, UserError) or run.started:
+            mistake = isinstance(error, UserError) or gin_config.missing_binding(error) is not None
+            if run.started or not mistake:
                 run.finish(FAILED, 'error', f'{type(error).__name__}: {gin_config.first_line(error)}')
             raise
         stop = lifecycle.stop

@@ -159,6 +159,18 @@ def _syntax_message(name: str, line: int | None, text: str, message: str) -> str
     return f"{where}: {message}; expected gin's configurable.parameter = value"
 
 
+def _imports(config: Config) -> list[Any]:
+    # `from __gin__ import ...` switches a feature of gin on; there is nothing to import.
+    imports = [statement for statement in config.statements if isinstance(statement, config_parser.ImportStatement)]
+    return [statement for statement in imports if not statement.module.startswith('__gin__')]
+
+
+def user_modules(config: Config, modules: Sequence[str]) -> list[str]:
+    """Returns those of the modules to be imported that do not ship with the package."""
+    names = [*modules, *(statement.module for statement in _imports(config))]
+    return [name for name in names if name.partition('.')[0] not in _SHIPPED_PACKAGES]
+
+
 def import_modules(config: Config, modules: Sequence[str]) -> None:
     """Imports what `--import_module` and the gin files name: that is how configurables come to be known.
 
@@ -167,10 +179,8 @@ def import_modules(config: Config, modules: Sequence[str]) -> None:
     """
     for name in modules:
         _import_module(name, f'--import_module={name}')
-    for statement in config.statements:
-        # `from __gin__ import ...` switches a feature of gin on; there is nothing to import.
-        if isinstance(statement, config_parser.ImportStatement) and not statement.module.startswith('__gin__'):
-            _import_module(statement.module, _location(statement))
+    for statement in _imports(config):
+        _import_module(statement.module, _location(statement))
 
 
 def _import_module(name: str, where: str) -> None:
@@ -295,16 +305,17 @@ def first_line(error: BaseException) -> str:
 def missing_binding(error: BaseException) -> UserError | None:
     """Returns the one-line error for a parameter that neither gin nor the caller gave, or None for another error."""
     message = str(error)
-    called = re.search(r"In call to configurable '([^']+)'", message)
-    if not called:
-        return None
     required = re.match(r'Required bindings for `(.+?)` not provided in config: \[(.*?)\]', message)
-    unbound = re.search(r'No values supplied by Gin or caller for arguments: \[(.*?)\]', message)
+    unbound = re.search(
+        r"No values supplied by Gin or caller for arguments: \[(.*?)\].*In call to configurable '(.+?)'",
+        message,
+        re.DOTALL,
+    )
     if isinstance(error, RuntimeError) and required:
-        called_name, names = required.groups()
+        called, names = required.groups()
     elif isinstance(error, TypeError) and unbound:
-        called_name, names = called[1], unbound[1]
+        names, called = unbound.groups()
     else:
         return None
     name = names.split(',')[0].strip("' ")
-    return UserError(f'{called_name}.{name} has no value: bind it, e.g. --gin_param="{called_name}.{name} = ..."')
+    return UserError(f'{called}.{name} has no value: bind it, e.g. --gin_param="{called}.{name} = ..."')

@@ -22,10 +22,11 @@ _DEPRECATIONS = r'`tf\.(layers|compat\.v1\.layers|nn)\.|`layer\.(apply|add_\w+)`
 
 def configure(verbosity: int | None) -> None:
     """Sets up logging before TensorFlow is imported; `verbosity` is absl's, None when the caller gave none."""
-    # With a handler on the root logger, TensorFlow adds none of its own and a later logging.basicConfig() does
-    # nothing: each line appears once.
+    # One handler, on the root logger: TensorFlow then adds none of its own and a later logging.basicConfig() does
+    # nothing, so that each line appears once.
     absl.logging.use_absl_handler()
     logger = logging.getLogger('tensorflow')
+    logger.handlers.clear()
     if verbosity is not None:
         os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', str(min(max(-verbosity, 0), 3)))
         # absl counts 1 (debug) to -3 (fatal), logging 10 (debug) to 50.

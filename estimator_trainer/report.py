@@ -1,6 +1,7 @@
 """What a run tells a person: where it starts, how it goes on, how it ended."""
 
 import datetime
+import os
 import sys
 from typing import Any
 
@@ -19,6 +20,7 @@ class Report:
 
     Attributes:
         max_steps: the step at which training ends, None where it is the input's end.
+        on_terminal: whether there is a progress bar, which `step` moves.
     """
 
     def __init__(self, summary: Summary, max_steps: int | None, where: str = ''):
@@ -26,7 +28,8 @@ class Report:
         self.max_steps = max_steps
         self._where = where
         self._bar: tqdm.tqdm | None = None
-        self.on_terminal = sys.stderr.isatty()
+        # A terminal without a size, as containers have, shows no bar.
+        self.on_terminal = sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).columns > 0
 
     def warn(self, message: str) -> None:
         """Prints a warning and keeps it for the summary, once."""

@@ -140,7 +140,7 @@ class _ParameterServer(_ClusterTask):
     def work(self):
         self._server = self.start_server()
         self.lifecycle.wait_for_peers(self.topology)
-        # The chief's training has no deadline of ours; a chief that fails or is lost makes the lifecycle end this process.
+        # The training has no deadline; when the chief fails or is lost, the lifecycle ends this process.
         while not self.lifecycle.signalled and not self.chief_is(ledger.TRAINED, ledger.DONE):
             time.sleep(0.5)
         if not self.lifecycle.signalled:

@@ -164,8 +164,8 @@ class Run:
         pipelines = len(self.topology.training_tasks)
         if pipelines > 1 and not takes_input_context(self.experiment.train_input_fn):
             self.report.warn(
-                f'experiment.train_input_fn takes no input_context, so each of the {pipelines} training tasks reads all '
-                'of the input'
+                f'experiment.train_input_fn takes no input_context, so each of the {pipelines} training tasks '
+                'reads all of the input'
             )
 
     def on_training_end(self) -> None:

@@ -85,7 +85,7 @@ def _name(function: Callable) -> str:
 
 
 def _batch_size(features: Any, labels: Any) -> Any:
-    """Returns the number of examples, an int64 scalar tensor, or None where no feature or label has a batch dimension."""
+    """Returns the number of examples (int64 scalar), or None where no feature or label has a batch dimension."""
     for value in tf.nest.flatten([features, labels]):
         if isinstance(value, tf.SparseTensor | tf.compat.v1.SparseTensorValue):
             return value.dense_shape[0]

@@ -23,8 +23,8 @@ ALIASES = {
     'tensorflow.python.tpu.tpu_context': f'{_ESTIMATOR}.tpu.tpu_context',
 }
 
-# Under TF_USE_LEGACY_KERAS TensorFlow's import adds tf_keras to its search paths. These are for a TensorFlow that was
-# imported without.
+# Where TF_USE_LEGACY_KERAS is set, TensorFlow's import adds tf_keras to its search paths. These are for a TensorFlow
+# that was imported before.
 KERAS_ALIASES = {
     'tensorflow.keras': 'tf_keras.api._v2.keras',
     'tensorflow.compat.v1.keras': 'tf_keras.api._v1.keras',

@@ -28,13 +28,12 @@ def install() -> ModuleType:
     """
     needs = requirements.check()
     names = aliases.ALIASES if needs.bridge else {}
-    if needs.legacy_keras and not requirements.legacy_keras_is_set():
+    if needs.legacy_keras:
         if 'tensorflow' in sys.modules:
+            _refuse_keras_3()
             names = names | aliases.KERAS_ALIASES
-        _refuse_keras_3()
-        os.environ[requirements.LEGACY_KERAS] = (
-            '1'  # TensorFlow reads it at its import, and when tf.keras is first used
-        )
+        # TensorFlow reads it when it is imported, and again when tf.keras is first used.
+        os.environ[requirements.LEGACY_KERAS] = '1'
     import tensorflow as tf
 
     if needs.bridge:
@@ -59,7 +58,10 @@ def _loaded_api_members() -> Iterator[tuple[str, ModuleType]]:
     for api in (*_V2, *_V1):
         # Reads `__dict__` only: asking a lazy module for anything else makes it choose its Keras.
         members = vars(sys.modules[api]) if api in sys.modules else {}
-        yield from ((f'{api}.{name}', value) for name, value in members.items() if isinstance(value, ModuleType))
+        public_name = api.replace('._api.v2', '')
+        for name, value in members.items():
+            if isinstance(value, ModuleType):
+                yield f'{public_name}.{name.lstrip("_")}', value
 
 
 def _restore_export_name() -> None:

@@ -126,7 +126,8 @@ def _for_task(estimator: Any, train: Any = None, evaluate: Any = None) -> Any:
 def _describe_task(config: Any) -> None:
     """Makes a RunConfig describe the task that the coordinator runs in this thread."""
     context = internals.get_current_worker_context()
-    cluster = context.cluster_spec or tf.train.ClusterSpec({})
+    is_evaluator = context.task_type == 'evaluator'
+    cluster = tf.train.ClusterSpec({} if is_evaluator else context.cluster_spec or {})
     counts = {job: cluster.num_tasks(job) for job in cluster.jobs}
     config._cluster_spec = cluster
     config._session_config = context.session_config
@@ -135,9 +136,10 @@ def _describe_task(config: Any) -> None:
     config._task_id = context.task_id or 0
     config._is_chief = context.is_chief
     config._num_ps_replicas = counts.get('ps', 0)
-    config._num_worker_replicas = counts.get('chief', 0) + counts.get('worker', 0) or 1
-    first = {'chief': 0, 'worker': counts.get('chief', 0)}
-    config._global_id_in_cluster = first.get(config._task_type, config._num_worker_replicas) + config._task_id
+    config._num_worker_replicas = counts.get('chief', 0) + counts.get('worker', 0)
+    # Counted chief first, then workers, then ps; an evaluator is no part of the training cluster.
+    before = {'chief': 0, 'worker': counts.get('chief', 0), 'ps': config._num_worker_replicas}
+    config._global_id_in_cluster = None if is_evaluator else before[config._task_type] + config._task_id
 
 
 def _merge_experimental(config: Any) -> None:

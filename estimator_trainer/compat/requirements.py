@@ -46,11 +46,6 @@ def check() -> Needs:
     return needs
 
 
-def legacy_keras_is_set() -> bool:
-    """Whether the environment makes TensorFlow take tf_keras as `tf.keras` (the values are those TensorFlow knows)."""
-    return os.environ.get(LEGACY_KERAS) in ('1', 'true', 'True')
-
-
 def _check_estimator(tensorflow: str) -> None:
     mend = 'pip install "tensorflow-estimator==2.15.0"'
     if importlib.util.find_spec('tensorflow_estimator') is None:
@@ -67,8 +62,8 @@ def _check_legacy_keras(tensorflow: str, minor: tuple[int, int]) -> None:
             f'TensorFlow {tensorflow} needs tf-keras {_dotted(minor)}, {found or "none"} found: '
             f'pip install "tf-keras=={_dotted(minor)}.*"'
         )
-    value = os.environ.get(LEGACY_KERAS)
-    if value and not legacy_keras_is_set():
+    value = os.environ.get(LEGACY_KERAS, '')
+    if value not in ('', '1', 'true', 'True'):  # the values that TensorFlow takes for yes
         raise UserError(f'{LEGACY_KERAS} is {value!r}, but Estimator code needs tf-keras: unset it or set it to 1')
 
 

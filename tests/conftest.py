@@ -1,0 +1,55 @@
+"""Fixtures for all tests."""
+
+import gin
+import pytest
+
+
+@pytest.fixture
+def clean_gin():
+    """Leaves gin's configuration, which is global, empty for the next test."""
+    gin.clear_config()
+    yield
+    with gin.unlock_config():
+        gin.clear_config()
+
+
+@pytest.fixture
+def user_project(tmp_path):
+    """A directory with what a user writes: my_model.py and the six-line my.gin of README."""
+    (tmp_path / 'my_model.py').write_text(MY_MODEL)
+    (tmp_path / 'my.gin').write_text(MY_GIN)
+    return tmp_path
+
+
+MY_MODEL = """
+import gin
+import tensorflow as tf
+
+
+@gin.configurable
+def my_model_fn(features, labels, mode):
+    hidden = tf.compat.v1.layers.dense(features['x'], 8, activation=tf.nn.relu)
+    logits = tf.compat.v1.layers.dense(hidden, 1)[:, 0]
+    loss = tf.compat.v1.losses.sigmoid_cross_entropy(labels, logits)
+    step = tf.compat.v1.train.get_global_step()
+    train_op = tf.compat.v1.train.AdamOptimizer(0.05).minimize(loss, step)
+    metrics = {'accuracy': tf.compat.v1.metrics.accuracy(labels, tf.cast(logits > 0, tf.float32))}
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
+
+
+@gin.configurable
+def my_input_fn(repeat=True, batch_size=8):
+    x = tf.random.stateless_uniform([60, 2], [1, 2], -1.0, 1.0)
+    labels = tf.cast(x[:, 0] + x[:, 1] > 0, tf.float32)
+    dataset = tf.data.Dataset.from_tensor_slices(({'x': x}, labels))
+    return (dataset.shuffle(60).repeat() if repeat else dataset).batch(batch_size)
+"""
+
+MY_GIN = """\
+import my_model
+experiment.model_fn = @my_model_fn
+experiment.train_input_fn = @my_input_fn
+experiment.eval_input_fn = @eval/my_input_fn
+eval/my_input_fn.repeat = False
+experiment.max_steps = 200
+"""

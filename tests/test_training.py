@@ -1,0 +1,338 @@
+"""Whole runs of one process: outcomes and their summaries, strategies, seeds, and what a person sees."""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from tests import program
+from tests.conftest import MY_GIN, MY_MODEL
+
+pytestmark = pytest.mark.xdist_group('training')
+
+USER_MODULE = """
+import gin
+import tensorflow as tf
+import my_model
+
+
+@gin.configurable
+def finite_input_fn(examples):
+    return my_model.my_input_fn(repeat=False).unbatch().take(examples).batch(8)
+
+
+@gin.configurable
+def broken_model_fn(features, labels, mode):
+    raise KeyError('no such column')
+
+
+@gin.configurable
+def scalar_input_fn():
+    return tf.data.Dataset.from_tensors(({'x': 1.0}, 2.0)).repeat(5)
+
+
+@gin.configurable
+def scalar_model_fn(features, labels, mode):
+    w = tf.compat.v1.get_variable('w', [])
+    step = tf.compat.v1.train.get_global_step()
+    loss = tf.square(w * features['x'] - labels)
+    train_op = tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+@gin.configurable
+class StopAt(tf.compat.v1.train.SessionRunHook):
+    def __init__(self, runs):
+        self._left = runs
+
+    def after_run(self, run_context, run_values):
+        self._left -= 1
+        if not self._left:
+            run_context.request_stop()
+"""
+
+V1_MODULE = 'import tensorflow as tf\ntf.compat.v1.disable_v2_behavior()\n'
+
+FINITE = ['--import_module=user_module', '--gin_param=experiment.train_input_fn = @finite_input_fn']
+
+RUNS = {
+    'none': ['--strategy=none'],
+    'one_device': ['--strategy=one_device'],
+    'central_storage': ['--strategy=central_storage'],
+    'mirrored': ['--strategy=mirrored'],
+    'mirrored 4': ['--strategy=mirrored', '--gin_param=mirrored.cpu_replicas = 4'],
+    'mirrored in gin': ["--gin_param=RunConfig.train_distribute = 'mirrored'"],
+    'mirrored evaluation': ['--strategy=mirrored', "--gin_param=RunConfig.eval_distribute = 'one_device'"],
+    'v1': ['--import_module=v1_module'],
+    'v1 mirrored': ['--import_module=v1_module', '--strategy=mirrored'],
+    'v1 central_storage': ['--import_module=v1_module', '--strategy=central_storage'],
+    'train': ['--mode=train'],
+    'input ends': [*FINITE, '--gin_param=finite_input_fn.examples = 20'],
+    'input ends without max_steps': [
+        *FINITE, '--gin_param=finite_input_fn.examples = 20', '--gin_param=experiment.max_steps = None'
+    ],
+    'no input': [*FINITE, '--gin_param=finite_input_fn.examples = 0'],
+    'no evaluation input': [
+        '--import_module=user_module', '--gin_param=experiment.eval_input_fn = @finite_input_fn',
+        '--gin_param=finite_input_fn.examples = 0', '--max_steps=5',
+    ],
+    'stopped by a hook': [
+        '--import_module=user_module', '--gin_param=experiment.hooks = [@StopAt()]', '--gin_param=StopAt.runs = 7'
+    ],
+    'broken': ['--import_module=user_module', '--gin_param=experiment.model_fn = @broken_model_fn'],
+    'scalars': [
+        '--import_module=user_module', '--gin_param=experiment.model_fn = @scalar_model_fn', '--max_steps=5',
+        '--gin_param=experiment.train_input_fn = @scalar_input_fn',
+        '--gin_param=experiment.eval_input_fn = @scalar_input_fn',
+    ],
+    'evaluations': ['--gin_param=RunConfig.save_checkpoints_steps = 80', '--gin_param=experiment.eval_steps = 2'],
+    'throttled evaluations': [
+        '--gin_param=RunConfig.save_checkpoints_steps = 80', '--gin_param=trainer.throttle_secs = 600'
+    ],
+    'seed': ['--seed=7', '--max_steps=30'],
+    'seed again': ['--seed=7', '--max_steps=30'],
+    'other seed': ['--seed=8', '--max_steps=30'],
+    'info': ['--verbosity=0', '--max_steps=5'],
+    'scope': [
+        '--gin_param=experiment.train_input_fn = @wide/my_input_fn', '--gin_param=wide/my_input_fn.batch_size = 20'
+    ],
+}  # fmt: skip
+
+# Runs in a model_dir that an earlier one has left.
+LATER_RUNS = {
+    'again': ('none', []),
+    'further': ('train', ['--max_steps=210']),
+    'evaluate': ('seed', ['--mode=evaluate']),
+}
+
+# name -> (stopped_because, first_step, final_step, examples, steps of the evaluations)
+OUTCOMES = {
+    'none': ('max_steps', 0, 200, 1600, [200]),
+    'one_device': ('max_steps', 0, 200, 1600, [200]),
+    'central_storage': ('max_steps', 0, 200, 1600, [200]),
+    'mirrored': ('max_steps', 0, 200, 3200, [200]),
+    'mirrored 4': ('max_steps', 0, 200, 6400, [200]),
+    'mirrored in gin': ('max_steps', 0, 200, 3200, [200]),
+    'mirrored evaluation': ('max_steps', 0, 200, 3200, [200]),
+    'v1': ('max_steps', 0, 200, 1600, [200]),
+    'v1 mirrored': ('max_steps', 0, 200, 3200, [200]),
+    'v1 central_storage': ('max_steps', 0, 200, 1600, [200]),
+    'train': ('max_steps', 0, 200, 1600, []),
+    'input ends': ('end_of_input', 0, 3, 20, [3]),
+    'input ends without max_steps': ('end_of_input', 0, 3, 20, [3]),
+    'stopped by a hook': ('early_stopping', 0, 7, 56, [7]),
+    'scalars': ('max_steps', 0, 5, None, [5]),
+    'evaluations': ('max_steps', 0, 200, 1600, [80, 160, 200]),
+    'throttled evaluations': ('max_steps', 0, 200, 1600, [200]),
+    'scope': ('max_steps', 0, 200, 4000, [200]),
+    'again': ('nothing_to_do', 200, 200, 0, [200]),
+    'further': ('max_steps', 200, 210, 80, [210]),
+    'evaluate': (None, None, None, 0, [30]),
+}
+
+
+@pytest.fixture(scope='module')
+def runs(tmp_path_factory):
+    """(directory of the runs, name -> Result, name -> summary)."""
+    directory = tmp_path_factory.mktemp('runs')
+    files = {'my_model.py': MY_MODEL, 'my.gin': MY_GIN, 'user_module.py': USER_MODULE, 'v1_module.py': V1_MODULE}
+    for name, text in files.items():
+        (directory / name).write_text(text)
+    first = {name: ['--gin_file=my.gin', f'--model_dir={name}', *arguments] for name, arguments in RUNS.items()}
+    later = {name: ['--gin_file=my.gin', f'--model_dir={path}', *more] for name, (path, more) in LATER_RUNS.items()}
+    results = program.run_forked(first, directory)
+    summaries = {name: program.summary(directory / name) for name in first if (directory / name).exists()}
+    results |= program.run_forked(later, directory)
+    summaries |= {name: program.summary(directory / path) for name, (path, _) in LATER_RUNS.items()}
+    return directory, results, summaries
+
+
+@pytest.mark.parametrize('name', OUTCOMES)
+def test_outcome(runs, name):
+    _, results, summaries = runs
+    results[name].check()
+    summary = summaries[name]
+    assert summary['status'] == 'done'
+    assert summary['error'] is None
+    found = tuple(summary[key] for key in ('stopped_because', 'first_step', 'final_step', 'examples'))
+    assert (*found, [evaluation['step'] for evaluation in summary['evaluations']]) == OUTCOMES[name]
+
+
+def test_summary_is_whole(runs):
+    directory, _, summaries = runs
+    summary = summaries['none']
+    evaluation = summary['evaluations'][0]
+    assert evaluation['name'] == 'eval'
+    assert evaluation['examples'] == 60
+    assert evaluation['metrics']['accuracy'] > 0.9
+    assert set(evaluation['metrics']) == {'accuracy', 'loss'}
+    assert summary['restored_from'] is None
+    assert summary['checkpoint'] == 'none/model.ckpt-200'
+    assert (directory / 'none' / 'model.ckpt-200.index').exists()
+    assert summary['exports'] == summary['warnings'] == []
+    assert summary['seconds'] > 0
+    assert summary['steps_per_second'] == pytest.approx(200 / summary['seconds'])
+    assert {'python', 'tensorflow', 'estimator_trainer', 'tensorflow-estimator'} <= set(summary['versions'])
+    assert summaries['further']['restored_from'] == 'train/model.ckpt-200'
+    assert [path.name for path in (directory / 'none' / 'run').iterdir()] == ['summary.json']
+
+
+def test_every_example_is_evaluated_once(runs):
+    # 60 examples in batches of 8: the last batch is odd. eval_steps = 2 takes two batches.
+    _, _, summaries = runs
+    assert {name: summaries[name]['evaluations'][-1]['examples'] for name in ('mirrored', 'v1', 'evaluations')} == {
+        'mirrored': 60,
+        'v1': 60,
+        'evaluations': 16,
+    }
+
+
+@pytest.mark.parametrize(
+    ('name', 'want_text'),
+    [
+        ('input ends', 'the input ended at step 3, before max_steps=200'),
+        ('again', 'none is at step 200, max_steps is 200: nothing to train'),
+    ],
+)
+def test_warnings_are_said_and_kept(runs, name, want_text):
+    _, results, summaries = runs
+    assert f'WARNING: {want_text}' in results[name].err
+    assert summaries[name]['warnings'] == [want_text]
+
+
+@pytest.mark.parametrize(
+    ('name', 'want_error'),
+    [
+        ('no input', 'experiment.train_input_fn produced no batches'),
+        ('no evaluation input', 'experiment.eval_input_fn produced no batches'),
+    ],
+)
+def test_no_input_is_a_failure(runs, name, want_error):
+    _, results, summaries = runs
+    assert f'estimator_trainer: error: {want_error}' in results[name].check(1).err
+    assert 'Traceback' not in results[name].err
+    assert summaries[name]['status'] == 'failed'
+    assert summaries[name]['stopped_because'] == 'error'
+    assert want_error in summaries[name]['error']
+
+
+def test_an_exception_of_the_user_keeps_its_traceback(runs):
+    _, results, summaries = runs
+    assert 'user_module.py", line' in results['broken'].check(1).err
+    assert "KeyError: 'no such column'" in results['broken'].err
+    assert summaries['broken']['status'] == 'failed'
+    assert summaries['broken']['error'] == "KeyError: 'no such column'"
+
+
+def _variables(directory, name):
+    # The reader is a fresh process, for this one must not run TensorFlow ops before other tests do.
+    code = (
+        'import sys, tensorflow as tf\n'
+        'r = tf.train.load_checkpoint(tf.train.latest_checkpoint(sys.argv[1]))\n'
+        'print({n: r.get_tensor(n).tobytes().hex() for n in r.get_variable_to_shape_map()})'
+    )
+    return subprocess.run([sys.executable, '-c', code, name], cwd=directory, capture_output=True, text=True).stdout
+
+
+def test_a_seed_repeats_a_run_bit_for_bit(runs):
+    directory, results, _ = runs
+    for name in ('seed', 'seed again', 'other seed'):
+        results[name].check()
+    assert 'dense/kernel' in _variables(directory, 'seed')
+    assert _variables(directory, 'seed') == _variables(directory, 'seed again')
+    assert _variables(directory, 'seed') != _variables(directory, 'other seed')
+
+
+def test_a_run_prints_our_own_lines_only(user_project):
+    result = program.run('--gin_file=my.gin', '--model_dir=M', cwd=user_project).check()
+    assert result.err == ''
+    want_lines = [
+        r'estimator_trainer \S+, TensorFlow \S+: train_and_evaluate my\.gin',
+        r'  model_dir  M \(new\)',
+        r'  strategy   none',
+        r'  until      step 200',
+        r'  batch      8 examples a step',
+        r'step 100/200 \| loss \S+ \| \S+ steps/s \| \S+ examples/s \| ETA 0:00:\d\d',
+        r'step 200/200 \| loss \S+ \| \S+ steps/s \| \S+ examples/s \| ETA 0:00:00',
+        r"evaluation 'eval' at step 200: accuracy \S+, loss \S+ \(60 examples\)",
+        r'done \(max_steps\)',
+        r'  steps      0 -> 200 in \S+ s, \S+ steps/s',
+        r'  examples   1,600',
+        r"  evaluation 'eval' at step 200: accuracy \S+, loss \S+ \(60 examples\)",
+        r'  checkpoint M/model\.ckpt-200',
+        r'  summary    M/run/summary\.json',
+    ]
+    lines = result.out.splitlines()
+    assert len(lines) == len(want_lines), result.out
+    for line, want_line in zip(lines, want_lines, strict=True):
+        assert re.fullmatch(want_line, line), line
+
+
+def test_verbosity_brings_the_dependencies_lines_back_once(runs):
+    _, results, _ = runs
+    assert results['info'].check().err.count('Saving checkpoints for 5 into') == 1
+
+
+def test_no_line_twice_when_a_user_module_configures_logging(user_project):
+    (user_project / 'logger.py').write_text(
+        'import logging\nimport tensorflow as tf\nlogging.basicConfig(level=logging.INFO)\n'
+        "tf.compat.v1.logging.warning('from the user')\n"
+    )
+    arguments = ['--gin_file=my.gin', '--import_module=logger', '--model_dir=M', '--max_steps=5']
+    cases = {'plain': arguments, 'info': [*arguments, '--verbosity=0'], 'also': [*arguments, '--alsologtostderr']}
+    for name, result in program.run_forked(cases, user_project).items():
+        assert result.check().err.count('from the user') == 1, (name, result.err)
+
+
+def test_progress_bar_on_a_terminal(user_project):
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 100, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'estimator_trainer', '--gin_file=my.gin', '--model_dir=M', '--max_steps=300'],
+        cwd=user_project,
+        env=program.environment(COLUMNS='100'),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    written = b''
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline:
+        try:
+            part = os.read(master, 4096)
+        except OSError:  # the program has closed the terminal
+            break
+        written += part
+    assert process.wait(timeout=20) == 0
+    text = written.decode()
+    assert re.search(r'\d+%\|.*\| \d+/300 \[', text), text
+    assert 'step 100/300 |' not in text
+    assert 'done (max_steps)' in text
+
+
+@pytest.mark.parametrize(('signal_name', 'want_code'), [('SIGTERM', 143), ('SIGINT', 130)])
+def test_a_signal_saves_and_ends(user_project, signal_name, want_code):
+    arguments = ['--gin_file=my.gin', '--model_dir=M', '--max_steps=100000000']
+    process = program.start(*arguments, cwd=user_project)
+    events = user_project / 'M' / 'model.ckpt-0.index'
+    deadline = time.monotonic() + 100
+    while not events.exists() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    time.sleep(1)
+    process.send_signal(getattr(signal, signal_name))
+    result = program.finish(process, timeout=30).check(want_code)
+    summary = program.summary(user_project / 'M')
+    assert f'{signal_name}: stopping after this step' in result.err
+    assert (summary['status'], summary['stopped_because']) == ('interrupted', 'signal')
+    assert summary['final_step'] > 0
+    assert summary['examples'] == 8 * summary['final_step']
+    assert summary['checkpoint'] == f'M/model.ckpt-{summary["final_step"]}'
