@@ -30,7 +30,15 @@ def classification_spec(
     Returns:
         The spec. Its predictions are `probabilities` float32 [batch, classes], `class_ids` int64 [batch], and with a
         vocabulary `classes`, text [batch]; its eval metric is `accuracy`.
+
+    Raises:
+        UserError: The vocabulary has not one name for each class.
     """
+    n_classes = logits.shape[-1]
+    if label_vocabulary is not None and len(label_vocabulary) != n_classes:
+        found = f'{len(label_vocabulary)} names ({", ".join(label_vocabulary)})'
+        raise UserError(f'label_vocabulary: {found}; expected as many as n_classes, {n_classes}')
+
     if mode == tf.estimator.ModeKeys.PREDICT:
         predictions = _predictions(logits, label_vocabulary)
         outputs = {'serving_default': tf.estimator.export.PredictOutput(predictions)}
@@ -52,9 +60,6 @@ def _predictions(logits: tf.Tensor, label_vocabulary: Sequence[str] | None) -> d
     class_ids = tf.argmax(logits, axis=1)
     predictions = {'probabilities': tf.nn.softmax(logits), 'class_ids': class_ids}
     if label_vocabulary is not None:
-        if len(label_vocabulary) != logits.shape[-1]:
-            found = f'{len(label_vocabulary)} names ({", ".join(label_vocabulary)})'
-            raise UserError(f'label_vocabulary: {found}; expected as many as n_classes, {logits.shape[-1]}')
         predictions['classes'] = tf.gather(tf.constant(list(label_vocabulary)), class_ids)
     return predictions
 

@@ -1,7 +1,7 @@
 """The two layers of the models here, on `tf.compat.v1.get_variable`.
 
-Not `tf.compat.v1.layers`: those warn of their end at each call, import Keras (a second of every start), and draw
-initial values from Keras's generator, which `RunConfig.tf_random_seed` does not seed.
+Not `tf.compat.v1.layers`: those warn of their end at each call, and draw initial values from Keras's generator, which
+`RunConfig.tf_random_seed` alone does not seed.
 """
 
 from estimator_trainer.compat import tf

@@ -137,9 +137,10 @@ def test_exported_model_serves_predictions(tmp_path):
         ({'label_vocabulary': ['a', 'b']}, 'label_vocabulary: 2 names (a, b); expected as many as n_classes, 3'),
     ],
 )
-def test_error(arguments, want_error):
+@pytest.mark.parametrize('mode', ['train', 'eval', 'infer'])
+def test_error(mode, arguments, want_error):
     with pytest.raises(UserError) as error:
-        harness.run(dense_model_fn, FEATURES, **{**LINEAR, **arguments})
+        harness.run(dense_model_fn, FEATURES, [0, 1, 2], mode, **{**LINEAR, **arguments})
     # One line; Gin adds in another what it was calling.
     assert str(error.value).splitlines()[0] == want_error
 
