@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SECONDS = 100
+SECONDS = 200
 
 
 def start(*command: str, **environment: str) -> subprocess.Popen:
