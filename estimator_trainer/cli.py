@@ -196,9 +196,14 @@ def _run_experiment(config: gin_config.Config, topology: Topology, lifecycle: Li
         lifecycle.settings = trainer()
         run = Run(experiment(), topology, lifecycle, FLAGS.mode)
         run.describe([source.name for source in config.sources])
-        lifecycle.before_abort(
-            lambda message, code: run.finish(INTERRUPTED if code > 128 else FAILED, 'signal', message)
-        )
+
+        def finish_aborted(message: str, exit_code: int) -> None:
+            if lifecycle.signalled:
+                run.finish(INTERRUPTED, 'signal')
+            elif exit_code:
+                run.finish(FAILED, 'error', message)
+
+        lifecycle.before_abort(finish_aborted)
         try:
             roles.perform(run)
         except Stopped:

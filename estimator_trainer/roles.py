@@ -47,6 +47,10 @@ class _ClusterTask:
         self.lifecycle.graceful = True
         try:
             self.work()
+        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+            message = f'{self.topology.task} lost the connection to a peer: {error.message.splitlines()[0]}'
+            self._fail_in_ledger(message, RestartableError.exit_code)
+            raise RestartableError(message) from None
         except BaseException as error:
             self._fail_in_ledger(f'{type(error).__name__}: {error}'.splitlines()[0], 1)
             raise
