@@ -35,7 +35,7 @@ class Ledger:
     """This task's record, and a view of its peers'.
 
     Records of an earlier run in the same model_dir are not seen: by the run id where the launcher gave one, else by
-    being what was there when this task started.
+    being what was there when this task started, without a heartbeat since.
     """
 
     def __init__(self, directory: str, task: Task, run_id: str, files: FileSystem, peers: tuple[Task, ...]):
@@ -52,7 +52,7 @@ class Ledger:
             'beat': 0,
             'state': STARTING,
         }
-        self._old = {peer: self._read(peer).get('incarnation') for peer in peers}
+        self._old = {peer: _beat(self._read(peer)) for peer in peers}
         files.makedirs(directory)
         self.write()
 
@@ -68,7 +68,7 @@ class Ledger:
         record = self._read(task)
         if self._run_id:
             return record if record.get('run_id') == self._run_id else {}
-        return record if record.get('incarnation') != self._old.get(task) else {}
+        return record if _beat(record) != self._old.get(task) else {}
 
     def _path(self, task: Task) -> str:
         return f'{self._directory}/{task.job}-{task.index}.json'
@@ -79,3 +79,7 @@ class Ledger:
         except Exception:  # Missing, half written, or a file system's own error: no news, the caller asks again.
             return {}
         return record if isinstance(record, dict) else {}
+
+
+def _beat(record: dict[str, Any]) -> tuple[Any, Any]:
+    return record.get('incarnation'), record.get('beat')
