@@ -31,8 +31,8 @@ def finish(process: subprocess.Popen) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def last_line(*command: str, **environment: str) -> str:
-    """Returns the last line that Python printed; it has to exit with 0."""
-    code, out, err = finish(start(*command, **environment))
+def last_line(process: subprocess.Popen) -> str:
+    """Returns the last line that a process printed on standard output; it has to exit with 0."""
+    code, out, err = finish(process)
     assert code == 0, err[-4000:]
     return out.splitlines()[-1]

@@ -99,10 +99,10 @@ def canned(strategy):
         [8],
         [tf.feature_column.numeric_column('x')],
         # Without slots: those of two replicas have the same name, and TensorFlow saves neither.
-        optimizer=lambda: tf.keras.optimizers.legacy.SGD(0.1),
+        optimizer=lambda: tf.keras.optimizers.legacy.SGD(0.3),
         config=run_config(strategy),
     )
-    estimator.train(lambda: dataset().repeat().batch(8), steps=50)
+    estimator.train(lambda: dataset().repeat().batch(8), steps=20)
     return numbers(estimator.evaluate(lambda: dataset().batch(4)))
 
 

@@ -143,7 +143,7 @@ cpu = tf.config.list_physical_devices('CPU')[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
 print(lazy, len(tf.compat.v1.get_default_graph().get_operations()), len(tf.config.list_logical_devices('CPU')))
 """
-    assert fresh.last_line('-c', code) == 'True 0 3'
+    assert fresh.last_line(fresh.start('-c', code)) == 'True 0 3'
 
 
 def test_v2_behavior_can_be_disabled_afterwards():
@@ -153,7 +153,7 @@ tf.estimator.Estimator
 tf.compat.v1.disable_v2_behavior()
 print(tf.executing_eagerly(), type(tf.compat.v1.get_variable('x', [])).__name__)
 """
-    assert fresh.last_line('-c', code) == 'False RefVariable'
+    assert fresh.last_line(fresh.start('-c', code)) == 'False RefVariable'
 
 
 @pytest.mark.skipif(requirements.check() != (False, False), reason='this TensorFlow needs something')
@@ -167,7 +167,7 @@ before, modules = state(), set(sys.modules)
 import estimator_trainer.compat
 print(state() == before, {name.split('.')[0] for name in set(sys.modules) - modules})
 """
-    assert fresh.last_line('-c', code) == "True {'estimator_trainer'}"
+    assert fresh.last_line(fresh.start('-c', code)) == "True {'estimator_trainer'}"
 
 
 @needs_legacy_keras
@@ -181,7 +181,7 @@ import tensorflow.keras.backend
 made = [layers.Dense, tf.keras.layers.Dense, tf1.keras.layers.Dense, tf.optimizers.Adam, tf.keras.backend.get_value]
 print({one.__module__.split('.')[0] for one in made}, tf is tensorflow, tf1.estimator.Estimator.__name__)
 """
-    assert fresh.last_line('-c', code) == "{'tf_keras'} True Estimator"
+    assert fresh.last_line(fresh.start('-c', code)) == "{'tf_keras'} True Estimator"
 
 
 @needs_legacy_keras
