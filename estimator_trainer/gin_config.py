@@ -56,19 +56,35 @@ class Config:
     def literal(self, binding: str, default: Any = None) -> Any:
         """Returns the value last bound to `configurable.parameter` outside any scope, as written in the source.
 
-        A reference or a macro comes back as its text (`@name`, `%name`).
+        A macro is followed to its value. What only gin can tell, a reference (`@name()`) or a macro that is not
+        defined, comes back as an object that is no string.
         """
-        selector, _, parameter = binding.rpartition('.')
+        value = self._last(*binding.rpartition('.')[::2], default)
+        followed = set()
+        while isinstance(value, _Reference) and value.text.startswith('%') and value not in followed:
+            followed.add(value)
+            value = self._last(value.text[1:], '', value)
+        return value
+
+    def _last(self, selector: str, parameter: str, default: Any) -> Any:
+        """Returns what was last bound to a parameter, or to a macro, which gin parses as one with an empty name."""
         for statement in self.statements:
-            if not isinstance(statement, config_parser.BindingStatement) or statement.scope:
+            if not isinstance(statement, config_parser.BindingStatement) or statement.arg_name != parameter:
                 continue
-            if statement.arg_name == parameter and f'.{statement.selector}'.endswith(f'.{selector}'):
+            name = f'{statement.scope}/{statement.selector}' if statement.scope else statement.selector
+            if name == selector or (parameter and not statement.scope and name.endswith(f'.{selector}')):
                 default = statement.value
         return default
 
 
-class _Reference(str):
+@dataclasses.dataclass(frozen=True)
+class _Reference:
     """A gin reference or macro in a value, kept as text: what it names is not known before modules are imported."""
+
+    text: str
+
+    def __repr__(self):
+        return repr(self.text)
 
 
 class _SyntaxOnly(config_parser.ParserDelegate):
@@ -140,7 +156,8 @@ def _parse(text: str, name: str, search_paths: Sequence[str], including: tuple[s
     except tokenize.TokenError as error:
         message, (line, _) = error.args
         lines = text.splitlines() or ['']
-        raise UserError(_syntax_message(name, line, lines[min(line, len(lines)) - 1], message)) from None
+        line = min(line, len(lines))  # Before 3.12 Python names the line after the last.
+        raise UserError(_syntax_message(name, line, lines[line - 1], message)) from None
     except ValueError as error:  # a literal that Python's own parser refuses
         raise UserError(f'{name}: {first_line(error)}') from None
     return statements
@@ -155,7 +172,7 @@ def _syntax_message(name: str, line: int | None, text: str, message: str) -> str
         return f'{where}: not a Python value; did you mean {key} = {python_names[value.lower()]}?'
     if re.fullmatch(r'[A-Za-z_./~][\w./:~*-]*', value):
         return f'{where}: strings need quotes: {key} = {value!r}'
-    message = message.rstrip('.')
+    message = message.splitlines()[-1].strip().rstrip('.')  # gin puts what it tells of the token last.
     return f"{where}: {message}; expected gin's configurable.parameter = value"
 
 

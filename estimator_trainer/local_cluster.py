@@ -17,6 +17,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from estimator_trainer.errors import RestartableError, TrainerError, UserError, nearest
 from estimator_trainer.topology import JOBS, Task, Topology
@@ -75,13 +76,13 @@ class _Process:
         return '\n'.join(f'  {line}' for line in lines)
 
 
-def launch(spec: str, argv: Sequence[str], model_dir: str | None) -> int:
+def launch(spec: str, argv: Sequence[str], model_dir: Any) -> int:
     """Runs the cluster until all its tasks have ended, and returns the exit code of the whole.
 
     Args:
         spec: the tasks, e.g. "chief:1,worker:1,ps:1".
         argv: this program's arguments; the tasks get the same, without --local_cluster.
-        model_dir: the common directory.
+        model_dir: the common directory; RunConfig.model_dir as far as it is known without gin.
 
     Returns:
         0 if every task exited 0; else 2 if a task found a mistake of the caller's, 1 if one failed in a way that a
@@ -93,7 +94,7 @@ def launch(spec: str, argv: Sequence[str], model_dir: str | None) -> int:
     counts = parse(spec)
     if os.environ.get('TF_CONFIG', '').strip():
         raise UserError('--local_cluster starts its own cluster, but TF_CONFIG is set; unset one of the two')
-    if not model_dir:
+    if not model_dir or not isinstance(model_dir, str):  # A reference that only gin can follow is no string.
         raise UserError('--local_cluster: the tasks of a cluster need a common --model_dir (RunConfig.model_dir)')
     with contextlib.ExitStack() as stack:
         cluster = {
