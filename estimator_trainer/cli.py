@@ -13,7 +13,7 @@ from typing import Any
 from absl import flags
 
 import estimator_trainer
-from estimator_trainer import dialects, gin_config, local_cluster, logs, strategies
+from estimator_trainer import console, dialects, gin_config, local_cluster, logs, strategies
 from estimator_trainer.errors import RestartableError, TrainerError, UserError
 from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.topology import Topology
@@ -79,11 +79,11 @@ def console_main() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Runs the program and returns its exit code."""
-    lifecycle = Lifecycle(_say)
+    lifecycle = Lifecycle(console.say)
     try:
         return _run(list(argv), lifecycle)
     except TrainerError as error:
-        _say(f'error: {gin_config.first_line(error)}')
+        console.say(f'error: {gin_config.first_line(error)}')
         return lifecycle.settings.restart_exit_code if isinstance(error, RestartableError) else error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -92,16 +92,10 @@ def main(argv: Sequence[str]) -> int:
         if missing is None:
             traceback.print_exc()
             return TrainerError.exit_code
-        _say(f'error: {missing}')
+        console.say(f'error: {missing}')
         return missing.exit_code
     finally:
         lifecycle.close()
-        sys.stdout.flush()
-        sys.stderr.flush()
-
-
-def _say(message: str) -> None:
-    print(f'estimator_trainer: {message}', file=sys.stderr, flush=True)
 
 
 def _run(argv: list[str], lifecycle: Lifecycle) -> int:
@@ -160,7 +154,7 @@ def _prepare_tensorflow(config: gin_config.Config, strategy: Any) -> None:
     with logs.stderr_held_back(verbosity):
         from estimator_trainer import compat  # noqa: F401
 
-    strategies.set_up_devices(strategy, config.literal('mirrored.cpu_replicas', 2))
+    strategies.set_up_devices(strategy, config)
 
 
 def _import_modules(config: gin_config.Config) -> None:
@@ -173,6 +167,7 @@ def _import_modules(config: gin_config.Config) -> None:
         gin_config.import_modules(config, FLAGS.import_module)
     except flags.DuplicateFlagError as error:
         raise UserError(' '.join(str(error).split())) from None
+    strategies.register_classes()
 
 
 def _run_experiment(config: gin_config.Config, topology: Topology, lifecycle: Lifecycle) -> int:

@@ -291,7 +291,7 @@ def _explain(error: Exception, source: Source) -> str:
     parameter = re.match(r"Configurable '(.+?)' doesn't have a parameter named '(.+?)'", what)
     hint = ''
     if unknown:
-        hint = nearest(unknown[1], _registered_names()) or (
+        hint = nearest(unknown[1], registered_names()) or (
             '; a configurable is known once its module is imported: add `import <module>` at the top of the gin file '
             'or --import_module=<module>'
         )
@@ -301,8 +301,9 @@ def _explain(error: Exception, source: Source) -> str:
     return f'{where}: {what.rstrip(".")}{hint}'
 
 
-def _registered_names() -> list[str]:
-    # gin has no public list of what is registered; used for hints only.
+def registered_names() -> list[str]:
+    """Returns the names of all configurables, with and without their modules."""
+    # gin has no public list of them.
     selectors = [selector for selector, _ in gin.config._REGISTRY.items()]
     return sorted({selector.rpartition('.')[2] for selector in selectors} | set(selectors))
 

@@ -8,7 +8,6 @@ period, end the process.
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -70,8 +69,6 @@ class Lifecycle:
                 callback(message, exit_code)
             except Exception as error:  # The process must end whatever a full disk or a lost mount says.
                 self._say(f'while ending: {error}')
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(exit_code)
 
     # Signals.

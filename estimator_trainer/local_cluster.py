@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from estimator_trainer import console
 from estimator_trainer.errors import RestartableError, TrainerError, UserError, nearest
 from estimator_trainer.topology import JOBS, Task, Topology
 
@@ -162,7 +163,7 @@ class _Cluster:
     def run(self) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._forward)
-        print(f'local cluster: {", ".join(map(str, self._topology.tasks))}; logs in {self._logs.path}', flush=True)
+        console.out(f'local cluster: {", ".join(map(str, self._topology.tasks))}; logs in {self._logs.path}')
         try:
             for task in self._topology.tasks:
                 self._processes.append(self._start(task))
@@ -228,8 +229,8 @@ class _Cluster:
             text = log.read()
         end = text.rfind(b'\n') + 1
         self._shown += end
-        sys.stdout.write(text[:end].decode(errors='replace'))
-        sys.stdout.flush()
+        if end:
+            console.out(text[:end].decode(errors='replace').rstrip('\n'))
 
     def _outcome(self) -> int:
         codes = [process.exit_code for process in self._processes]
@@ -237,20 +238,19 @@ class _Cluster:
             # The same mistake in every task: told once, and nothing stays behind.
             process = self._processes[codes.index(UserError.exit_code)]
             if process.task.job != 'chief':
-                print(process.tail().replace('  estimator_trainer: ', 'estimator_trainer: '), file=sys.stderr)
+                console.err(process.tail().replace('  estimator_trainer: ', 'estimator_trainer: '))
             self._logs.remove()
             return UserError.exit_code
-        print('task         seconds  exit')
+        console.out('task         seconds  exit')
         for process in self._processes:
-            print(f'{process.task!s:<12} {process.seconds:>7.1f}  {process.exit_code}{process.stopped_by_us}')
-        sys.stdout.flush()
+            console.out(f'{process.task!s:<12} {process.seconds:>7.1f}  {process.exit_code}{process.stopped_by_us}')
         if not any(codes):
             return 0
         if self._signal:
             return 128 + self._signal
         for process in self._processes[1:]:  # The chief's lines stand above.
-            print(f'--- {process.task}, exit {process.exit_code}, last lines of {process.log}', file=sys.stderr)
-            print(process.tail(), file=sys.stderr)
+            console.err(f'--- {process.task}, exit {process.exit_code}, last lines of {process.log}')
+            console.err(process.tail())
         if TrainerError.exit_code in codes:
             return TrainerError.exit_code
         # A task that died of a signal does not say so itself, but it is lost to the others: a restart may mend that.

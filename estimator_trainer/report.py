@@ -7,12 +7,8 @@ from typing import Any
 
 import tqdm
 
+from estimator_trainer import console
 from estimator_trainer.summary import DONE, Summary
-
-
-def say(message: str) -> None:
-    """Prints one line about something unexpected."""
-    tqdm.tqdm.write(f'estimator_trainer: {message}', file=sys.stderr)
 
 
 class Report:
@@ -35,11 +31,11 @@ class Report:
         """Prints a warning and keeps it for the summary, once."""
         if message not in self._summary.warnings:
             self._summary.warnings.append(message)
-            say(f'WARNING: {message}')
+            console.say(f'WARNING: {message}')
 
     def start(self, title: str, **facts: Any) -> None:
         """Prints the head of the run: a title and a line for each fact."""
-        self._print(title)
+        console.out(title)
         self._table(facts)
 
     def batch(self, sizes: list[int]) -> None:
@@ -67,11 +63,11 @@ class Report:
             parts[0] += f'/{self.max_steps:,}'
             seconds = max(self.max_steps - step, 0) / max(steps_per_second, 1e-9)
             parts.append(f'ETA {datetime.timedelta(seconds=round(seconds))}')
-        self._print(' | '.join(part for part in parts if part))
+        console.out(' | '.join(part for part in parts if part))
 
     def evaluation(self, evaluation: dict[str, Any]) -> None:
         """Prints the metrics of an evaluation."""
-        self._print(_evaluation_line(evaluation))
+        console.out(_evaluation_line(evaluation))
 
     def finish(self, summary_path: str) -> None:
         """Prints the table at the end of the run."""
@@ -91,22 +87,18 @@ class Report:
             facts['warnings'] = len(summary.warnings)
         facts['summary'] = summary_path
         because = f' ({summary.stopped_because})' if summary.stopped_because else ''
-        self._print(f'{summary.status if summary.status != DONE else "done"}{because}')
+        console.out(f'{summary.status if summary.status != DONE else "done"}{because}')
         self._table(facts)
 
     def _table(self, facts: dict[str, Any]) -> None:
         for name, value in facts.items():
-            self._print(f'  {name:<11}{value}')
+            console.out(f'  {name:<11}{value}')
 
     def close(self) -> None:
         """Takes the progress bar away."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
-
-    def _print(self, line: str) -> None:
-        tqdm.tqdm.write(line, file=sys.stdout)
-        sys.stdout.flush()
 
 
 def _evaluation_line(evaluation: dict[str, Any]) -> str:

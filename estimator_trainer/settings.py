@@ -31,6 +31,8 @@ class Settings:
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
                 raise UserError(f'trainer.{field.name}: expected a number of at least 0, found {value!r}')
+        if not isinstance(self.restart_exit_code, int) or self.restart_exit_code > 255:
+            raise UserError(f'trainer.restart_exit_code: expected 0 to 255, found {self.restart_exit_code!r}')
 
 
 # A function, since gin would change the constructor of the class itself.

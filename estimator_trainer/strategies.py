@@ -5,11 +5,13 @@ The names are checked before TensorFlow is imported; the devices must be set up 
 
 import json
 import os
+import re
 from typing import Any
 
 import gin
 
 from estimator_trainer.errors import UserError, nearest
+from estimator_trainer.gin_config import Config, registered_names
 from estimator_trainer.topology import Topology
 
 LOCAL_STRATEGIES = ('none', 'one_device', 'mirrored', 'central_storage')
@@ -21,7 +23,7 @@ def choose(value: Any, topology: Topology, where: str) -> Any:
     """Returns the strategy's name with `auto` resolved; an object is returned as it is.
 
     Args:
-        value: a name, None (which is `auto`), or a tf.distribute.Strategy.
+        value: a name, None (which is `auto`), a tf.distribute.Strategy, or a gin reference to one.
         topology: the cluster for which the strategy is meant.
         where: the flag or binding that `value` comes from.
 
@@ -50,13 +52,40 @@ def choose(value: Any, topology: Topology, where: str) -> Any:
     return value
 
 
-def set_up_devices(name: Any, cpu_replicas: int) -> None:
-    """Gives a `mirrored` strategy without GPUs its logical CPUs. Must run before the first op does."""
+def set_up_devices(name: Any, config: Config) -> None:
+    """Divides the CPU into as many logical CPUs as a mirrored strategy needs. Must run before the first op does."""
     from estimator_trainer.compat import tf
 
+    cpus = 1
     if name == 'mirrored' and not tf.config.list_physical_devices('GPU'):
+        cpus = config.literal('mirrored.cpu_replicas', 2)
+        if isinstance(cpus, bool) or not isinstance(cpus, int) or cpus < 1:
+            raise UserError(f'mirrored.cpu_replicas: expected a number of at least 1, found {cpus!r}')
+    elif not isinstance(name, str):  # a reference to a strategy class
+        indices = re.findall(r'cpu:(\d+)', str(config.literal('MirroredStrategy.devices')).lower())
+        cpus = max([1, *(int(index) + 1 for index in indices)])
+    if cpus > 1:
         cpu = tf.config.list_physical_devices('CPU')[0]
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cpu_replicas)
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cpus)
+
+
+def register_classes() -> None:
+    """Makes the strategy classes known to gin, for `RunConfig.train_distribute = @MirroredStrategy()`.
+
+    To be called when the user's modules are imported: a second class of the same name would make both ambiguous.
+    """
+    from estimator_trainer.compat import tf
+
+    classes = (
+        tf.distribute.MirroredStrategy,
+        tf.distribute.OneDeviceStrategy,
+        tf.distribute.experimental.CentralStorageStrategy,
+        tf.distribute.ReductionToOneDevice,
+    )
+    known = registered_names()
+    for cls in classes:
+        if cls.__name__ not in known:
+            gin.external_configurable(cls, module='tf.distribute')
 
 
 def make(value: Any, where: str) -> Any:

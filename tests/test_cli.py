@@ -26,6 +26,10 @@ MISTAKES = {
         ['--gin_file=my.gin', "--gin_param=RunConfig.train_distribute = 'miror'"],
         ['RunConfig.train_distribute', "'mirrored'"],
     ),
+    'replicas': (
+        ['--gin_file=my.gin', '--strategy=mirrored', '--gin_param=mirrored.cpu_replicas = 0'],
+        ['mirrored.cpu_replicas', 'found 0'],
+    ),
     'strategy without cluster': (
         ['--gin_file=my.gin', '--strategy=parameter_server'],
         ['needs a cluster', 'TF_CONFIG'],

@@ -70,6 +70,12 @@ RUNS = {
     'mirrored': ['--strategy=mirrored'],
     'mirrored 4': ['--strategy=mirrored', '--gin_param=mirrored.cpu_replicas = 4'],
     'mirrored in gin': ["--gin_param=RunConfig.train_distribute = 'mirrored'"],
+    'mirrored by a macro': ["--gin_param=how = 'mirrored'", '--gin_param=RunConfig.train_distribute = %how'],
+    'mirrored object': [
+        '--gin_param=RunConfig.train_distribute = @MirroredStrategy()',
+        "--gin_param=MirroredStrategy.devices = ['cpu:0', 'cpu:1']",
+        '--gin_param=MirroredStrategy.cross_device_ops = @ReductionToOneDevice()',
+    ],
     'mirrored evaluation': ['--strategy=mirrored', "--gin_param=RunConfig.eval_distribute = 'one_device'"],
     'v1': ['--import_module=v1_module'],
     'v1 mirrored': ['--import_module=v1_module', '--strategy=mirrored'],
@@ -121,6 +127,8 @@ OUTCOMES = {
     'mirrored': ('max_steps', 0, 200, 3200, [200]),
     'mirrored 4': ('max_steps', 0, 200, 6400, [200]),
     'mirrored in gin': ('max_steps', 0, 200, 3200, [200]),
+    'mirrored by a macro': ('max_steps', 0, 200, 3200, [200]),
+    'mirrored object': ('max_steps', 0, 200, 3200, [200]),
     'mirrored evaluation': ('max_steps', 0, 200, 3200, [200]),
     'v1': ('max_steps', 0, 200, 1600, [200]),
     'v1 mirrored': ('max_steps', 0, 200, 3200, [200]),
@@ -317,6 +325,14 @@ def test_progress_bar_on_a_terminal(user_project):
     assert re.search(r'\d+%\|.*\| \d+/300 \[', text), text
     assert 'step 100/300 |' not in text
     assert 'done (max_steps)' in text
+
+
+def test_training_goes_on_when_nobody_reads_its_output(user_project):
+    process = program.start('--gin_file=my.gin', '--model_dir=M', cwd=user_project)
+    process.stdout.close()
+    assert process.wait(timeout=100) == 0, process.stderr.read()
+    process.stderr.close()
+    assert program.summary(user_project / 'M')['status'] == 'done'
 
 
 @pytest.mark.parametrize(('signal_name', 'want_code'), [('SIGTERM', 143), ('SIGINT', 130)])
