@@ -28,10 +28,12 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Topology:
         raise UserError(f'TF_CONFIG is not JSON: {error}; it starts with {text[:60]!r}') from None
     if not isinstance(config, dict):
         raise UserError(f'TF_CONFIG: expected a JSON object with "cluster" and "task", found {text[:60]!r}')
-    cluster = _cluster(config.get('cluster') or {})
-    if sum(map(len, cluster.values())) <= 1 and 'evaluator' not in cluster:
+    cluster, task = _cluster(config.get('cluster') or {}), config.get('task')
+    # Several launchers leave the evaluator out of the cluster: it has a peer that trains, whatever "cluster" holds.
+    has_evaluator = 'evaluator' in cluster or (isinstance(task, dict) and task.get('type') == 'evaluator')
+    if sum(map(len, cluster.values())) <= 1 and not has_evaluator:
         return Topology()  # One task has no peers: it runs as a local process.
-    return Topology(cluster, _task(config.get('task'), cluster), run_id=str(config.get('run_id', '')))
+    return Topology(cluster, _task(task, cluster), run_id=str(config.get('run_id', '')))
 
 
 def _cluster(cluster: Any) -> dict[str, tuple[str, ...]]:
@@ -49,6 +51,8 @@ def _cluster(cluster: Any) -> dict[str, tuple[str, ...]]:
         for address in addresses:
             if not address.rpartition(':')[0] or not address.rpartition(':')[2].isdigit():
                 raise UserError(f'TF_CONFIG: "cluster": {job!r}: expected "host:port", found {address!r}')
+        if addresses and name in result:
+            raise UserError("TF_CONFIG: 'cluster': expected one of 'chief' and 'master', found both")
         if addresses:
             result[name] = tuple(addresses)
     return result
@@ -58,8 +62,7 @@ def _task(task: Any, cluster: Mapping[str, tuple[str, ...]]) -> Task:
     if not isinstance(task, dict) or 'type' not in task:
         raise UserError(f'TF_CONFIG: "task": expected {{"type": .., "index": ..}}, found {json.dumps(task)}')
     job = 'chief' if task['type'] == 'master' else task['type']
-    jobs = [*cluster, 'evaluator']  # Several launchers leave the evaluator out of the cluster.
-    if job not in jobs:
+    if job not in (*cluster, 'evaluator'):
         raise UserError(f'TF_CONFIG: "task": "type": {job!r} is not in "cluster"; expected {", ".join(cluster)}')
     index = task.get('index', 0)
     if not str(index).isdigit():
