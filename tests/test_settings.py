@@ -1,0 +1,39 @@
+"""The trainer's settings: bound in gin, and checked."""
+
+import gin
+import pytest
+
+from estimator_trainer.errors import UserError
+from estimator_trainer.settings import Settings, trainer
+
+
+def test_unbound_settings_are_the_defaults(clean_gin):
+    assert trainer() == Settings()
+
+
+def test_each_binding_reaches_its_own_field(clean_gin):
+    want = {
+        'startup_timeout': 1,
+        'peer_timeout': 2.5,
+        'grace_period': 3,
+        'throttle_secs': 0,
+        'restart_exit_code': 75,
+    }
+    for name, value in want.items():
+        gin.bind_parameter(f'trainer.{name}', value)
+    assert trainer() == Settings(**want)
+
+
+@pytest.mark.parametrize(
+    ('name', 'value'),
+    [
+        ('startup_timeout', -1),
+        ('peer_timeout', '60'),
+        ('grace_period', None),
+        ('throttle_secs', True),
+        ('restart_exit_code', -0.5),
+    ],
+)
+def test_what_is_no_duration_is_refused_by_name(name, value):
+    with pytest.raises(UserError, match=rf'trainer\.{name}: expected .*, found {value!r}'):
+        Settings(**{name: value})
