@@ -22,7 +22,7 @@ BATCH_SIZES = 'estimator_trainer/batch_sizes'
 def bind_model_fn(model_fn: Callable, seed: int | None) -> Callable:
     """Returns model_fn with Estimator's full signature, whatever part of it `model_fn` takes."""
     accepted = _parameters(model_fn)
-    scope = gin.current_scope_str()
+    scope = gin.current_scope()
 
     def bound_model_fn(features, labels, mode, params, config):
         if labels is not None and 'labels' not in accepted:
@@ -48,7 +48,7 @@ def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | Non
             that the workers of a parameter-server cluster do not all read everything.
     """
     accepted = _parameters(input_fn)
-    scope = gin.current_scope_str()
+    scope = gin.current_scope()
 
     def bound_input_fn(mode, params, config, input_context=None):
         if input_context is None and topology is not None:
@@ -67,12 +67,12 @@ def takes_input_context(input_fn: Callable) -> bool:
 
 
 @contextlib.contextmanager
-def _scope_and_seed(scope: str, seed: int | None):
+def _scope_and_seed(scope: list[str], seed: int | None):
     if seed is not None:
         # tf_random_seed does not reach the initialisers of v1.layers, which draw from Keras's own generator.
         tf.keras.utils.set_random_seed(seed)
-    # '' would be an error; None clears the scope.
-    with gin.config_scope(scope or None):
+    # A list takes the place of the scope that is active now; a string would open one inside it.
+    with gin.config_scope(scope):
         yield
 
 
