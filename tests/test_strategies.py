@@ -1,0 +1,113 @@
+"""The names of the strategies, where each may run, and what Estimator gets for it."""
+
+import json
+import os
+
+import pytest
+
+from estimator_trainer import gin_config, strategies
+from estimator_trainer.errors import UserError
+from estimator_trainer.topology import Task, Topology
+from tests.compat import fresh
+
+LOCAL = Topology()
+CLUSTER = Topology({'chief': ('a:1',), 'ps': ('b:1',)}, Task('chief', 0))
+
+
+@pytest.mark.parametrize(
+    ('value', 'topology', 'want_name'),
+    [
+        (None, LOCAL, 'none'),
+        (None, CLUSTER, 'parameter_server'),
+        ('auto', LOCAL, 'none'),
+        ('auto', CLUSTER, 'parameter_server'),
+        *((name, LOCAL, name) for name in strategies.LOCAL_STRATEGIES),
+        ('parameter_server', CLUSTER, 'parameter_server'),
+    ],
+)
+def test_choose(value, topology, want_name):
+    assert strategies.choose(value, topology, '--strategy') == want_name
+
+
+def test_an_object_is_left_to_make():
+    strategy = object()
+    assert strategies.choose(strategy, LOCAL, '--strategy') is strategy
+    assert strategies.choose(strategy, CLUSTER, '--strategy') is strategy
+
+
+@pytest.mark.parametrize(
+    ('value', 'topology', 'want_texts'),
+    [
+        ('miror', LOCAL, ["unknown strategy 'miror'", 'auto, none, one_device', "did you mean 'mirrored'?"]),
+        ('', LOCAL, ["unknown strategy ''"]),
+        ('MirroredStrategy', CLUSTER, ["unknown strategy 'MirroredStrategy'"]),
+        ('parameter_server', LOCAL, ["'parameter_server' needs a cluster", 'set TF_CONFIG', '--local_cluster=']),
+        *(
+            (name, CLUSTER, [f'{name!r} is for one process', '2 tasks', "expected 'parameter_server'"])
+            for name in strategies.LOCAL_STRATEGIES
+        ),
+    ],
+)
+def test_what_cannot_be_chosen(value, topology, want_texts):
+    with pytest.raises(UserError) as caught:
+        strategies.choose(value, topology, '--strategy')
+    assert str(caught.value).startswith('--strategy: ')
+    for want_text in want_texts:
+        assert want_text in str(caught.value)
+
+
+@pytest.mark.parametrize('value', [3, object(), ['mirrored'], type])
+def test_what_is_no_strategy(value):
+    with pytest.raises(UserError, match=r'RunConfig\.train_distribute: expected a strategy or one of auto, none'):
+        strategies.make(value, 'RunConfig.train_distribute')
+
+
+@pytest.mark.parametrize('value', ['none', 'parameter_server'])
+def test_estimator_needs_no_strategy_object(value):
+    assert strategies.make(value, '--strategy') is None
+    assert strategies.cpu_count(None) == 0
+
+
+@pytest.mark.parametrize('value', ['0', '-1', '2.0', "'two'", 'True', 'None', '@two()'])
+def test_numbers_of_replicas(value):
+    config = gin_config.read([], [f'mirrored.cpu_replicas = {value}'], [])
+    with pytest.raises(UserError, match=r'mirrored\.cpu_replicas: expected a number of at least 1, found '):
+        strategies.set_up_devices('mirrored', config)
+
+
+@pytest.mark.parametrize('topology', [LOCAL, CLUSTER])
+def test_tf_config_is_what_the_topology_says(monkeypatch, topology):
+    monkeypatch.setenv('TF_CONFIG', 'old')
+    strategies.export_tf_config(topology)
+    if topology.is_local:
+        assert 'TF_CONFIG' not in os.environ
+    else:
+        assert json.loads(os.environ['TF_CONFIG']) == topology.tf_config()
+
+
+# In a process of its own, for TensorFlow's devices cannot be divided once they have been used.
+MAKE_ALL = """
+import json
+from estimator_trainer import gin_config, strategies
+from estimator_trainer.compat import tf
+
+strategies.set_up_devices('mirrored', gin_config.read([], ['mirrored.cpu_replicas = 3'], []))
+made = {name: strategies.make(name, 'test') for name in strategies.LOCAL_STRATEGIES}
+made['three'] = strategies.mirrored(cpu_replicas=3)
+made['itself'] = strategies.make(made['one_device'], 'test')
+facts = {name: (type(of).__name__, strategies.cpu_count(of)) for name, of in made.items()}
+print(json.dumps([facts, made['itself'] is made['one_device']]))
+"""
+
+
+def test_make():
+    facts, itself = json.loads(fresh.last_line(fresh.start('-c', MAKE_ALL, CUDA_VISIBLE_DEVICES='')))
+    assert {name: tuple(fact) for name, fact in facts.items()} == {
+        'none': ('NoneType', 0),
+        'one_device': ('OneDeviceStrategy', 1),
+        'mirrored': ('MirroredStrategy', 2),
+        'central_storage': ('CentralStorageStrategy', 1),
+        'three': ('MirroredStrategy', 3),
+        'itself': ('OneDeviceStrategy', 1),
+    }
+    assert itself
