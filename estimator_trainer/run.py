@@ -230,7 +230,8 @@ class Run:
         evaluation = {
             'name': 'eval',
             'step': int(metrics.pop('global_step')),
-            'metrics': {name: value.item() for name, value in metrics.items() if value.ndim == 0},
+            # Without the metrics that are no numbers: a vector is an array, an image summary is bytes.
+            'metrics': {name: value.item() for name, value in metrics.items() if getattr(value, 'ndim', None) == 0},
             'examples': hook.examples,
         }
         self.summary.evaluations.append(evaluation)

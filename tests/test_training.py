@@ -35,6 +35,14 @@ def broken_model_fn(features, labels, mode):
 
 
 @gin.configurable
+def image_model_fn(features, labels, mode):
+    spec = my_model.my_model_fn(features, labels, mode)
+    image = tf.compat.v1.summary.image('image', tf.zeros([1, 4, 4, 1])), tf.no_op()
+    vector = tf.compat.v1.metrics.mean_tensor(features['x'][0])
+    return spec._replace(eval_metric_ops={**spec.eval_metric_ops, 'image': image, 'vector': vector})
+
+
+@gin.configurable
 def scalar_input_fn():
     return tf.data.Dataset.from_tensors(({'x': 1.0}, 2.0)).repeat(5)
 
@@ -94,6 +102,9 @@ RUNS = {
         '--import_module=user_module', '--gin_param=experiment.hooks = [@StopAt()]', '--gin_param=StopAt.runs = 7'
     ],
     'broken': ['--import_module=user_module', '--gin_param=experiment.model_fn = @broken_model_fn'],
+    'metrics that are no numbers': [
+        '--import_module=user_module', '--gin_param=experiment.model_fn = @image_model_fn', '--max_steps=5'
+    ],
     'scalars': [
         '--import_module=user_module', '--gin_param=experiment.model_fn = @scalar_model_fn', '--max_steps=5',
         '--gin_param=experiment.train_input_fn = @scalar_input_fn',
@@ -137,6 +148,7 @@ OUTCOMES = {
     'input ends': ('end_of_input', 0, 3, 20, [3]),
     'input ends without max_steps': ('end_of_input', 0, 3, 20, [3]),
     'stopped by a hook': ('early_stopping', 0, 7, 56, [7]),
+    'metrics that are no numbers': ('max_steps', 0, 5, 40, [5]),
     'scalars': ('max_steps', 0, 5, None, [5]),
     'evaluations': ('max_steps', 0, 200, 1600, [80, 160, 200]),
     'throttled evaluations': ('max_steps', 0, 200, 1600, [200]),
@@ -201,6 +213,11 @@ def test_every_example_is_evaluated_once(runs):
         'v1': 60,
         'evaluations': 16,
     }
+
+
+def test_metrics_are_numbers(runs):
+    _, _, summaries = runs
+    assert set(summaries['metrics that are no numbers']['evaluations'][0]['metrics']) == {'accuracy', 'loss'}
 
 
 @pytest.mark.parametrize(
