@@ -106,12 +106,14 @@ def test_each_step_is_shown_only_where_asked_for():
 @pytest.mark.parametrize('first', ['this', 'other'])
 @pytest.mark.parametrize(
     ('runs_until_told', 'runs_of_the_other', 'want_step', 'want_stopped_by_hook'),
-    [(3, 99, 3, False), (99, 3, 3, True), (99, 99, 10, False), (4, 3, 3, True), (3, 4, 3, False)],
+    [(3, 99, 3, False), (99, 3, 3, True), (99, 99, 10, False), (4, 3, 3, True), (3, 4, 3, False), (3, 3, 3, None)],
 )
 def test_who_stopped_the_training(first, runs_until_told, runs_of_the_other, want_step, want_stopped_by_hook):
     left = iter(range(1, 100))
     hook = Calls().hook(should_stop=lambda: next(left) >= runs_until_told)
     hooks = [hook, StopAfter(runs_of_the_other)]
+    if want_stopped_by_hook is None:  # Both ask for it.
+        want_stopped_by_hook = first == 'other'
     train(*(hooks if first == 'this' else reversed(hooks)))
     assert hook.step == want_step
     assert hook.stopped_by_hook == want_stopped_by_hook

@@ -149,6 +149,7 @@ def test_abort_tells_all_and_exits_whatever_fails(monkeypatch):
         (CHIEF, [], 'ps:0 (127.0.0.1:3): not started'),
         (CHIEF, [PS], 'ps:0 (127.0.0.1:3): does not answer'),
         (WORKER, [PS], 'chief:0 (127.0.0.1:1): not started, ps:0 (127.0.0.1:3): does not answer'),
+        (WORKER, [CHIEF, PS], 'ps:0 (127.0.0.1:3): does not answer'),
         (PS, [WORKER], 'chief:0 (127.0.0.1:1): not started'),
     ],
 )
