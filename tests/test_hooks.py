@@ -1,5 +1,7 @@
 """What the hooks see of a session: counts of steps and examples, and who stopped it."""
 
+import inspect
+
 import pytest
 
 from estimator_trainer.compat import tf
@@ -12,19 +14,12 @@ v1 = tf.compat.v1
 class Calls(list):
     """Records the calls of a hook's callbacks."""
 
-    def hook(self, every_n_steps=None, should_stop=lambda: False, on_step=True):
+    def hook(self, every_n_steps=None, should_stop=lambda: False, **callbacks):
         def record(name):
             return lambda *args: self.append((name, *args))
 
-        return TrainingHook(
-            every_n_steps=every_n_steps,
-            should_stop=should_stop,
-            on_start=record('start'),
-            on_batch=record('batch'),
-            on_step=record('step') if on_step else None,
-            on_progress=record('progress'),
-            on_end=record('end'),
-        )
+        names = list(inspect.signature(TrainingHook).parameters)[2:]
+        return TrainingHook(every_n_steps, should_stop, **({name: record(name) for name in names} | callbacks))
 
     def of(self, name):
         return [args for called, *args in self if called == name]
@@ -72,9 +67,9 @@ def test_counts(sizes, want_batch, want_examples):
     assert hook.seconds > 0
     assert hook.step == 110
     assert hook.examples == want_examples
-    assert calls.of('start') == calls.of('end') == [[]]
-    assert calls.of('batch') == want_batch
-    assert (calls[0], calls[-1]) == (('start',), ('end',))
+    assert calls.of('on_start') == calls.of('on_end') == [[]]
+    assert calls.of('on_batch') == want_batch
+    assert calls[-1] == ('on_end',)
     assert not hook.stopped_by_hook
 
 
@@ -84,8 +79,8 @@ def test_counts(sizes, want_batch, want_examples):
 def test_progress(every_n_steps, want_steps):
     calls = Calls()
     train(calls.hook(every_n_steps), first_step=100)
-    assert [step for step, *_ in calls.of('progress')] == want_steps
-    for _, loss, steps_per_second, examples_per_second in calls.of('progress'):
+    assert [step for step, *_ in calls.of('on_progress')] == want_steps
+    for _, loss, steps_per_second, examples_per_second in calls.of('on_progress'):
         assert loss == 0.5
         assert examples_per_second == pytest.approx(8 * steps_per_second)
 
@@ -93,14 +88,14 @@ def test_progress(every_n_steps, want_steps):
 def test_progress_without_batch_dimension_has_no_rate_of_examples():
     calls = Calls()
     train(calls.hook(5), sizes=())
-    assert [rate for *_, rate in calls.of('progress')] == [None, None]
+    assert [rate for *_, rate in calls.of('on_progress')] == [None, None]
 
 
 def test_each_step_is_shown_only_where_asked_for():
     calls, silent = Calls(), Calls()
-    train(calls.hook(), silent.hook(on_step=False))
-    assert len(calls.of('step')) == 10
-    assert silent.of('step') == []
+    train(calls.hook(), silent.hook(on_step=None))
+    assert len(calls.of('on_step')) == 10
+    assert silent.of('on_step') == []
 
 
 @pytest.mark.parametrize('first', ['this', 'other'])
@@ -125,7 +120,7 @@ def test_a_session_made_anew_goes_on_counting():
     train(hook, runs=4)
     train(hook, first_step=4, runs=3)
     assert (hook.step, hook.examples) == (7, 56)
-    assert calls.of('start') == [[]]
+    assert calls.of('on_start') == [[]]
 
 
 @pytest.mark.parametrize(('sizes', 'want_examples'), [((8, 7), 150), ((), None)])
