@@ -6,6 +6,7 @@ TensorFlow is imported only when all that can be wrong without it has been check
 import dataclasses
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.topology import Topology
 
 FLAGS = flags.FLAGS
+_SECONDS_FOR_USER_THREADS = 10.0
 MODES = ('train_and_evaluate', 'train', 'evaluate')
 
 # Flags that are not bindings.
@@ -26,20 +28,20 @@ flags.DEFINE_multi_string(
     'gin_file',
     [],
     'Gin file; repeat for several, later ones win. Looked for as given, in '
-    '--gin_search_path, then among the shipped configs.',
+    '--gin_search_path, then among the shipped configs',
 )
 flags.DEFINE_multi_string(
     'gin_param',
     [],
     'A gin binding such as "experiment.max_steps = 100"; repeat for several. '
-    'Wins over gin files. Never split at commas.',
+    'Wins over gin files. Never split at commas',
 )
-flags.DEFINE_multi_string('gin_search_path', [], 'Directory in which gin files are looked for; repeat for several.')
+flags.DEFINE_multi_string('gin_search_path', [], 'Directory in which gin files are looked for; repeat for several')
 flags.DEFINE_multi_string(
     'import_module',
     [],
     'Python module to import, so that its configurables are known; repeat '
-    'for several. Same as an import line in a gin file.',
+    'for several. Same as an import line in a gin file',
 )
 flags.DEFINE_enum('mode', 'train_and_evaluate', MODES, 'What to do.')
 flags.DEFINE_string('local_cluster', None, 'Runs a cluster of processes on this machine, e.g. chief:1,worker:1,ps:1.')
@@ -74,7 +76,12 @@ for _flag in BINDING_FLAGS:
 
 def console_main() -> None:
     """Entry point of the console script and of `python -m estimator_trainer`."""
-    sys.exit(main(sys.argv))
+    code = main(sys.argv)
+    # Threads that user code has left running must not keep the job from ending.
+    watch = threading.Timer(_SECONDS_FOR_USER_THREADS, os._exit, (code,))
+    watch.daemon = True
+    watch.start()
+    sys.exit(code)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -83,10 +90,13 @@ def main(argv: Sequence[str]) -> int:
     try:
         return _run(list(argv), lifecycle)
     except TrainerError as error:
-        console.say(f'error: {gin_config.first_line(error)}')
+        console.say(f'error: {" ".join(gin_config.first_line(error).split())}')
         return lifecycle.settings.restart_exit_code if isinstance(error, RestartableError) else error.exit_code
     except KeyboardInterrupt:
         return 130
+    except SystemExit as error:
+        console.say(f'error: user code called sys.exit({error.code!r})')
+        return TrainerError.exit_code
     except Exception as error:
         missing = gin_config.missing_binding(error)
         if missing is None:
@@ -101,7 +111,7 @@ def main(argv: Sequence[str]) -> int:
 def _run(argv: list[str], lifecycle: Lifecycle) -> int:
     remaining = _parse_flags(argv, known_only=True)
     if FLAGS.help or FLAGS.helpfull:
-        print(_help())
+        console.out(_help())
         return 0
     config = gin_config.read(FLAGS.gin_file, FLAGS.gin_param, FLAGS.gin_search_path)
     remaining = [argv[0], *remaining[1:]]
@@ -125,7 +135,12 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
 def _parse_flags(argv: list[str], known_only: bool) -> list[str]:
     FLAGS.set_gnu_getopt(True)
     try:
-        return FLAGS(argv, known_only=known_only)
+        left = FLAGS(argv, known_only=known_only)
+        for flag in FLAGS.get_flags_for_module(__name__):
+            for value in flag.value if isinstance(flag.value, list) else [flag.value]:
+                if str(value).startswith('--'):
+                    raise UserError(f'--{flag.name} has no value; found the next flag, {value!r}')
+        return left
     except flags.Error as error:
         raise UserError(
             str(error).replace('invalid literal for int() with base 10:', 'expected an integer, found')
@@ -204,10 +219,12 @@ def _run_experiment(config: gin_config.Config, topology: Topology, lifecycle: Li
         except Stopped:
             pass
         except BaseException as error:
-            # A caller's mistake found before the first step leaves nothing behind.
-            mistake = isinstance(error, UserError) or gin_config.missing_binding(error) is not None
-            if run.started or not mistake:
-                run.finish(FAILED, 'error', f'{type(error).__name__}: {gin_config.first_line(error)}')
+            mistake = error if isinstance(error, UserError) else gin_config.missing_binding(error)
+            if mistake and not run.started:
+                raise mistake from None  # found before the first step, it leaves nothing behind
+            run.finish(FAILED, 'error', f'{type(error).__name__}: {gin_config.first_line(error)}')
+            if mistake:
+                raise TrainerError(gin_config.first_line(mistake)) from None
             raise
         stop = lifecycle.stop
         if stop is not None and stop.exit_code:
@@ -219,7 +236,7 @@ def _run_experiment(config: gin_config.Config, topology: Topology, lifecycle: Li
 
 def _help() -> str:
     text = [
-        f'estimator_trainer {estimator_trainer.__version__}: trains, evaluates and serves Estimator code.',
+        f'estimator_trainer {estimator_trainer.__version__}: trains and evaluates Estimator code.',
         '',
         'Usage: python -m estimator_trainer --gin_file=penguins.gin --model_dir=DIR [--gin_param=...]',
         '',

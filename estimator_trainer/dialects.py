@@ -24,7 +24,7 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Topology:
         return Topology()
     try:
         config = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f'TF_CONFIG is not JSON: {error}; it starts with {text[:60]!r}') from None
     if not isinstance(config, dict):
         raise UserError(f'TF_CONFIG: expected a JSON object with "cluster" and "task", found {text[:60]!r}')
@@ -33,7 +33,7 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Topology:
     has_evaluator = 'evaluator' in cluster or (isinstance(task, dict) and task.get('type') == 'evaluator')
     if sum(map(len, cluster.values())) <= 1 and not has_evaluator:
         return Topology()  # One task has no peers: it runs as a local process.
-    return Topology(cluster, _task(task, cluster), run_id=str(config.get('run_id', '')))
+    return Topology(cluster, _task(task, cluster), run_id=str(config.get('run_id') or ''))
 
 
 def _cluster(cluster: Any) -> dict[str, tuple[str, ...]]:
@@ -49,7 +49,8 @@ def _cluster(cluster: Any) -> dict[str, tuple[str, ...]]:
         if not isinstance(addresses, list) or not all(isinstance(address, str) for address in addresses):
             raise UserError(f'TF_CONFIG: "cluster": {job!r}: expected a list of "host:port", found {addresses!r}')
         for address in addresses:
-            if not address.rpartition(':')[0] or not address.rpartition(':')[2].isdigit():
+            host, _, port = address.rpartition(':')
+            if not host or not (_is_number(port) and 0 < int(port) < 65536):
                 raise UserError(f'TF_CONFIG: "cluster": {job!r}: expected "host:port", found {address!r}')
         if addresses and name in result:
             raise UserError("TF_CONFIG: 'cluster': expected one of 'chief' and 'master', found both")
@@ -65,7 +66,7 @@ def _task(task: Any, cluster: Mapping[str, tuple[str, ...]]) -> Task:
     if job not in (*cluster, 'evaluator'):
         raise UserError(f'TF_CONFIG: "task": "type": {job!r} is not in "cluster"; expected {", ".join(cluster)}')
     index = task.get('index', 0)
-    if not str(index).isdigit():
+    if not _is_number(str(index)):
         raise UserError(f'TF_CONFIG: "task": "index": expected a number from 0, found {index!r}')
     size = len(cluster.get(job, ['evaluator']))
     if int(index) >= size:
@@ -73,3 +74,7 @@ def _task(task: Any, cluster: Mapping[str, tuple[str, ...]]) -> Task:
             f'TF_CONFIG: "task": "index": {job} {index} does not exist; "cluster" has {job} 0 to {size - 1}'
         )
     return Task(job, int(index))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()

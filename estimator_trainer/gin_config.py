@@ -9,6 +9,7 @@ import dataclasses
 import importlib
 import importlib.util  # gin reads importlib.util without importing it when a file is missing (gin-config 0.5.0).
 import inspect
+import io
 import os
 import pathlib
 import re
@@ -129,15 +130,17 @@ def _read_file(name: str, search_paths: Sequence[str], where: str, including: tu
         if ',' in name:
             hint = '; repeat --gin_file for several files'
         looked = ', '.join(prefix or 'the current directory' for prefix in _prefixes(search_paths)[:-1])
-        raise UserError(f'{where}: no such file; looked in {looked}{hint}')
+        what = 'is a directory' if os.path.isdir(name) else 'no such file'
+        raise UserError(f'{where}: {what}; looked in {looked}{hint}')
     if os.path.realpath(path) in including:
         raise UserError(f'{where}: {name} includes itself')
     try:
-        text = pathlib.Path(path).read_text(encoding='utf-8')
+        text = pathlib.Path(path).read_text(encoding='utf-8-sig')  # editors on Windows begin a file with a BOM
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f'{where}: cannot read {path}: {error}') from None
     statements = _parse(text, path, search_paths, (*including, os.path.realpath(path)))
-    return Source(name, path, text, tuple(statements))
+    # A user module may change the current directory before gin reads the file.
+    return Source(name, os.path.abspath(path), text, tuple(statements))
 
 
 def _parse(text: str, name: str, search_paths: Sequence[str], including: tuple[str, ...] = ()) -> list[Any]:
@@ -158,7 +161,7 @@ def _parse(text: str, name: str, search_paths: Sequence[str], including: tuple[s
         lines = text.splitlines() or ['']
         line = min(line, len(lines))  # Before 3.12 Python names the line after the last.
         raise UserError(_syntax_message(name, line, lines[line - 1], message)) from None
-    except ValueError as error:  # a literal that Python's own parser refuses
+    except (ValueError, TypeError) as error:  # a literal that Python refuses, such as {[]: 1}
         raise UserError(f'{name}: {first_line(error)}') from None
     return statements
 
@@ -201,6 +204,8 @@ def import_modules(config: Config, modules: Sequence[str]) -> None:
 
 
 def _import_module(name: str, where: str) -> None:
+    if not all(part.isidentifier() for part in name.split('.')):
+        raise UserError(f'{where}: expected the name of a module, such as my_package.my_model, found {name!r}')
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -246,11 +251,10 @@ def apply(config: Config, overrides: Mapping[str, tuple[str, Any]]) -> None:
         gin.add_config_file_search_path(prefix)
     for source in config.sources:
         try:
-            if source.path:
-                gin.parse_config_file(os.path.abspath(source.path))
-            else:
-                gin.parse_config(source.text)
-        except (ValueError, SyntaxError, OSError) as error:
+            text = io.StringIO(source.text)
+            text.name = source.path  # gin names it in its errors
+            gin.parse_config(text)
+        except (ValueError, SyntaxError, OSError, NameError, AttributeError, ImportError, TypeError) as error:
             raise UserError(_explain(error, source)) from None
     for binding, (flag, value) in overrides.items():
         try:
@@ -336,4 +340,6 @@ def missing_binding(error: BaseException) -> UserError | None:
     else:
         return None
     name = names.split(',')[0].strip("' ")
+    if name in ('features', 'labels', 'mode', 'params', 'config'):
+        return UserError(f'{called} is called by gin; a function that Estimator calls is written without (): @{called}')
     return UserError(f'{called}.{name} has no value: bind it, e.g. --gin_param="{called}.{name} = ..."')

@@ -4,8 +4,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from estimator_trainer import console
 from estimator_trainer.compat import tf
+from estimator_trainer.errors import TrainerError
 from estimator_trainer.user_fns import BATCH_SIZES
+
+# A train_op that has not moved global_step in so many runs will not: max_steps would never be reached.
+_RUNS_BEFORE_A_STEP = 100
+_EVALUATION_REPORT_SECONDS = 30.0
 
 
 class Stopped(Exception):
@@ -26,27 +32,29 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self,
         every_n_steps: int | None,
         should_stop: Callable[[], bool],
+        before_session: Callable[[], None],
         on_start: Callable[[], None],
         on_batch: Callable[[list[int]], None],
         on_step: Callable[[int], None] | None,
         on_progress: Callable[[int, float, float, float | None], None],
-        on_end: Callable[[], None],
     ):
         """Takes what to call when.
 
         Args:
             every_n_steps: number of steps between two calls of `on_progress`; None or 0 for none.
             should_stop: asked after each step.
+            before_session: called when the graph is built, before the session is made.
             on_start: called once the session is ready for the first step.
             on_batch: called with the replicas' batch sizes after the first step.
             on_step: called with global_step after each step.
             on_progress: called with global_step, loss, steps per second and examples per second (or None).
-            on_end: called after the last step, before the last checkpoint is saved.
         """
         self._every_n_steps = every_n_steps
         self._should_stop = should_stop
+        self._before_session = before_session
         self._on_start, self._on_batch, self._on_step = on_start, on_batch, on_step
-        self._on_progress, self._on_end = on_progress, on_end
+        self._on_progress = on_progress
+        self._runs = 0
         self.step = 0
         self.examples: int | None = 0
         self._started = self._stopped = 0.0
@@ -72,11 +80,12 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         # Estimator adds the loss that it reports last, after the model's own.
         self._loss = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
         self._sizes = _batch_sizes()
+        self._before_session()
 
     def after_create_session(self, session, coord):
         self.step = int(session.run(self._step_tensor))
         if not self.started:  # else the session was made anew after an error
-            self._started = time.monotonic()
+            self._started, self._first_step = time.monotonic(), self.step
             self._on_start()
         self._mark = self.step
         self._mark_time, self._mark_examples = time.monotonic(), self.examples
@@ -90,17 +99,30 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
             self._on_batch([int(size) for size in sizes])
         self.examples = _add(self.examples, sizes)
         self._last_run = run_context
-        # The step was read at any time during the run: it may be one short (with asynchronous workers, more).
-        self.step = max(self.step, int(step))
+        self._runs += 1
+        if self._runs == _RUNS_BEFORE_A_STEP and int(run_context.session.run(self._step_tensor)) == self._first_step:
+            raise TrainerError(
+                f'global_step has not moved in {self._runs} runs of the train_op: it must increment '
+                'tf.compat.v1.train.get_global_step(), e.g. optimizer.minimize(loss, global_step); for a Keras '
+                'optimizer set optimizer.iterations = global_step'
+            )
+        # The step was read at some time during the run, so it may be one short, unless asynchronous workers have moved
+        # it on; one run moves it by one.
+        self.step = max(self.step + 1, int(step))
         if self._on_step:
             self._on_step(self.step)
-        if self._every_n_steps and step + 1 >= self._mark + self._every_n_steps:
+        if self._every_n_steps and self.step >= self._mark + self._every_n_steps:
             self.step = int(run_context.session.run(self._step_tensor))
             if self.step >= self._mark + self._every_n_steps:
                 self._report(float(loss))
         if self._should_stop() and not run_context.stop_requested:
             self._asked_to_stop = True
             run_context.request_stop()
+
+    def leave_out(self, seconds: float) -> None:
+        """Takes time that did not go into training, such as for an evaluation, out of all rates."""
+        self._started += seconds
+        self._mark_time += seconds
 
     def _report(self, loss: float) -> None:
         now = time.monotonic()
@@ -112,8 +134,19 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
 
     def end(self, session):
         self._stopped = time.monotonic()
-        self._on_end()
         self.step = int(session.run(self._step_tensor))
+
+
+class LastCheckpointHook(tf.compat.v1.train.CheckpointSaverHook):
+    """Saves checkpoints as Estimator's own hook does; before the last one it waits until `before_last` returns."""
+
+    def __init__(self, before_last: Callable[[], None], *arguments: Any, **fields: Any):
+        super().__init__(*arguments, **fields)
+        self._before_last = before_last
+
+    def end(self, session):
+        self._before_last()
+        super().end(session)
 
 
 class EvaluationHook(tf.compat.v1.train.SessionRunHook):
@@ -124,8 +157,10 @@ class EvaluationHook(tf.compat.v1.train.SessionRunHook):
         batches: number of batches evaluated.
     """
 
-    def __init__(self, should_stop: Callable[[], bool]):
+    def __init__(self, should_stop: Callable[[], bool], say: Callable[[str], None] = console.out):
         self._should_stop = should_stop
+        self._say = say
+        self._said = time.monotonic()
         self.examples: int | None = 0
         self.batches = 0
 
@@ -138,6 +173,9 @@ class EvaluationHook(tf.compat.v1.train.SessionRunHook):
     def after_run(self, run_context, run_values: Any):
         self.batches += 1
         self.examples = _add(self.examples, run_values.results)
+        if time.monotonic() - self._said > _EVALUATION_REPORT_SECONDS:
+            self._said = time.monotonic()
+            self._say(f'evaluating: {self.batches:,} batches so far')
         if self._should_stop():
             raise Stopped
 

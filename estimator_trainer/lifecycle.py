@@ -5,6 +5,7 @@ and peers are watched by threads, which ask the main thread to stop (`stop`) and
 period, end the process.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -22,6 +23,8 @@ from estimator_trainer.topology import Task, Topology
 _POLL_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 5.0
 _REPORT_SECONDS = 30.0
+# One request can come as two signals: `timeout` and some launchers signal both the process and its group.
+_SAME_SIGNAL_SECONDS = 1.0
 CHIEF = Task('chief', 0)
 _CHIEF_HAS_ENDED = (ledger_lib.ENDING, ledger_lib.TRAINED, ledger_lib.DONE)
 
@@ -51,6 +54,7 @@ class Lifecycle:
         self._ledger: Ledger | None = None
         self._before_abort: list[Callable[[str, int], None]] = []
         self._closed = threading.Event()
+        self._signal_time = 0.0
 
     @property
     def signalled(self) -> bool:
@@ -81,6 +85,7 @@ class Lifecycle:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
+        os.register_at_fork(after_in_child=_forget_signals)
         threading.Thread(target=self._signal_thread, args=(reader,), name='signals', daemon=True).start()
 
     def _signal_thread(self, reader: int) -> None:
@@ -91,9 +96,13 @@ class Lifecycle:
 
     def _on_signal(self, number: signal.Signals) -> None:
         code = 128 + number
-        if self.signalled or not self.graceful:
-            self.abort(f'{number.name}: ended', code)
+        if self.signalled and time.monotonic() - self._signal_time < _SAME_SIGNAL_SECONDS:
+            return
+        at_once = self.signalled or not self.graceful
         self.stop = Stop('signal', code)
+        if at_once:
+            self.abort(f'{number.name}: ended', code)
+        self._signal_time = time.monotonic()
         seconds = self.settings.grace_period
         self._say(f'{number.name}: stopping after this step, within {seconds:g} s; once more to end at once')
         self._later(seconds, lambda: self.abort(f'{number.name}: not stopped within {seconds:g} s: ended', code))
@@ -106,6 +115,7 @@ class Lifecycle:
     def close(self) -> None:
         """Stops watching: the process is about to end by itself."""
         self._closed.set()
+        self._before_abort.clear()
 
     # Peers.
 
@@ -123,7 +133,7 @@ class Lifecycle:
                 self._say(f'cannot write the heartbeat: {error}')
 
     def _peer_thread(self, topology: Topology) -> None:
-        seen: dict[Task, tuple[object, float]] = {}
+        seen: dict[Task, tuple[object, float, str]] = {}
         while not self._closed.wait(_POLL_SECONDS):
             for peer in topology.needs:
                 record = self._ledger.peer(peer)
@@ -131,24 +141,33 @@ class Lifecycle:
                 if state == ledger_lib.FAILED:
                     self._lose(f'{peer} failed: {record.get("cause", "unknown cause")}')
                 if peer == CHIEF and state in _CHIEF_HAS_ENDED and self.stop is None:
-                    self.stop = Stop('chief_ended', 0)
-                    if topology.task.job == 'worker':
-                        self._later(self.settings.grace_period if self.training else 1.0, self._leave)
+                    self._follow_chief(record.get('cause'), topology.task.job)
                 beat = (record.get('incarnation'), record.get('beat'))
-                if seen.get(peer, (None, 0))[0] != beat:
-                    seen[peer] = (beat, time.monotonic())
-                silent = time.monotonic() - seen[peer][1]
-                if record and state != ledger_lib.DONE and silent > self.settings.peer_timeout:
-                    self._lose(f'lost {peer} on {record.get("host")}: no heartbeat for {silent:.0f} s')
+                if record and (peer not in seen or seen[peer][0] != beat):
+                    seen[peer] = (beat, time.monotonic(), record.get('host', topology.address(peer)))
+                # One that was seen and whose record cannot be read any more is as silent as one that has stopped.
+                silent = time.monotonic() - seen[peer][1] if peer in seen else 0.0
+                if state != ledger_lib.DONE and silent > self.settings.peer_timeout:
+                    self._lose(f'lost {peer} on {seen[peer][2]}: no heartbeat for {silent:.0f} s')
+
+    def _follow_chief(self, cause: str | None, job: str) -> None:
+        """Stops, since the chief does; with a `cause` it will be restarted, and so must this task be."""
+        self.stop = Stop('chief_ended', self.settings.restart_exit_code if cause else 0)
+        if cause:
+            self._say(f'{CHIEF} is {cause}: stopping')
+        if job == 'worker':
+            self._later(self.settings.grace_period if self.training else 1.0, self._leave)
 
     def _leave(self) -> None:
         """Ends a worker that is blocked, in a step or in its start, although nobody will serve it any more."""
-        self._ledger.write(state=ledger_lib.DONE)
-        self.abort('the chief has finished: nothing left to do', 0)
+        if not self.stop.exit_code:
+            with contextlib.suppress(Exception):  # It must end, whatever the file system says.
+                self._ledger.write(state=ledger_lib.DONE)
+        self.abort('the chief has ended: nothing left to do', self.stop.exit_code)
 
     def _lose(self, message: str) -> None:
         if not self._closed.is_set():
-            self.abort(message, self.settings.restart_exit_code)
+            self.abort(message, self.stop.exit_code if self.signalled else self.settings.restart_exit_code)
 
     def wait_for_peers(self, topology: Topology) -> None:
         """Waits until the peers that this task needs have started (and answer, where it connects to them).
@@ -185,6 +204,13 @@ class Lifecycle:
                 reported = now
             time.sleep(_POLL_SECONDS)
         return True
+
+
+def _forget_signals() -> None:
+    """Gives a forked child its own signal handling: its signals are not ours."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _answers(address: str) -> bool:

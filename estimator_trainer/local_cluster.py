@@ -9,14 +9,13 @@ import dataclasses
 import json
 import os
 import pathlib
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from estimator_trainer import console
@@ -28,6 +27,7 @@ _POLL_SECONDS = 0.1
 # then as long again after SIGTERM (their own grace period is shorter), and then they are killed.
 _END_SECONDS = 30.0
 _TAIL_LINES = 20
+_MAX_TASKS = 100
 
 
 def parse(spec: str) -> dict[str, int]:
@@ -46,8 +46,10 @@ def parse(spec: str) -> dict[str, int]:
             )
         if job in counts:
             raise UserError(f'--local_cluster={spec}: {job} is given twice')
-        if colon and not count.isdigit():
-            raise UserError(f'--local_cluster={spec}: {part.strip()!r}: expected job:count, e.g. chief:1,worker:1,ps:1')
+        if colon and not (count.isascii() and count.isdigit() and int(count) <= _MAX_TASKS):
+            raise UserError(
+                f'--local_cluster={spec}: {part.strip()!r}: expected job:count with a count of at most {_MAX_TASKS}'
+            )
         counts[job] = int(count) if colon else 1
     return counts
 
@@ -145,9 +147,13 @@ class _LogDirectory:
         except OSError as error:
             raise UserError(f'--model_dir: cannot make {path}: {error.strerror}') from None
 
-    def remove(self) -> None:
-        if self._new:
-            shutil.rmtree(self._new[-1], ignore_errors=True)
+    def remove(self, logs: Iterable[pathlib.Path]) -> None:
+        """Removes the log files, and those of the directories made here that are empty then."""
+        for log in logs:
+            log.unlink(missing_ok=True)
+        for directory in self._new:
+            with contextlib.suppress(OSError):  # somebody has written there
+                directory.rmdir()
 
 
 class _Cluster:
@@ -206,9 +212,7 @@ class _Cluster:
         while any([process.running() for process in self._processes]):
             self._follow_chief()
             ended = [process for process in self._processes if not process.running()]
-            if over is None and (
-                self._signal or any(process.exit_code or process.task.job == 'chief' for process in ended)
-            ):
+            if over is None and (self._signal or any(map(_ends_the_job, ended))):
                 over = time.monotonic()
             for number, seconds in list(deadlines.items()):
                 if over is not None and time.monotonic() > over + seconds:
@@ -239,7 +243,7 @@ class _Cluster:
             process = self._processes[codes.index(UserError.exit_code)]
             if process.task.job != 'chief':
                 console.err(process.tail().replace('  estimator_trainer: ', 'estimator_trainer: '))
-            self._logs.remove()
+            self._logs.remove(process.log for process in self._processes)
             return UserError.exit_code
         console.out('task         seconds  exit')
         for process in self._processes:
@@ -260,6 +264,12 @@ class _Cluster:
             if process.popen.returncode > 0 and not process.stopped_by_us
         )
         return next(own, RestartableError.exit_code)
+
+
+def _ends_the_job(process: _Process) -> bool:
+    """Whether the other tasks have nothing more to do once this one has ended; without a worker they train on."""
+    needed = process.task.job == 'chief' or (process.task.job == 'ps' and process.exit_code)
+    return bool(needed or process.exit_code in (TrainerError.exit_code, UserError.exit_code))
 
 
 def _die_with_parent() -> None:

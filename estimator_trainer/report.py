@@ -10,6 +10,8 @@ import tqdm
 from estimator_trainer import console
 from estimator_trainer.summary import DONE, Summary
 
+_LONGEST_ETA = 1e9  # seconds, some 30 years
+
 
 class Report:
     """Prints a run's lines: a progress bar on a terminal, plain lines elsewhere.
@@ -62,7 +64,8 @@ class Report:
         if self.max_steps is not None:
             parts[0] += f'/{self.max_steps:,}'
             seconds = max(self.max_steps - step, 0) / max(steps_per_second, 1e-9)
-            parts.append(f'ETA {datetime.timedelta(seconds=round(seconds))}')
+            if seconds < _LONGEST_ETA:
+                parts.append(f'ETA {datetime.timedelta(seconds=round(seconds))}')
         console.out(' | '.join(part for part in parts if part))
 
     def evaluation(self, evaluation: dict[str, Any]) -> None:

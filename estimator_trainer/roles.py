@@ -1,15 +1,21 @@
 """What each task does: a local process, and the chief, workers, parameter servers and evaluator of a cluster."""
 
 import os
+import signal
 import time
 from typing import Any
 
 from estimator_trainer import files, ledger
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import RestartableError, UserError
+from estimator_trainer.hooks import LastCheckpointHook, Stopped
 from estimator_trainer.ledger import Ledger
 from estimator_trainer.lifecycle import CHIEF
 from estimator_trainer.run import Run
+from estimator_trainer.summary import add_evaluations
+from estimator_trainer.topology import Task
+
+EVALUATOR = Task('evaluator', 0)
 
 
 def perform(run: Run) -> None:
@@ -37,7 +43,11 @@ class _ClusterTask:
         self.topology = run.topology
         self.lifecycle = run.lifecycle
         self.ledger = Ledger(
-            os.path.join(run.model_dir, 'run'), self.topology.task, self.topology.run_id, files, self.topology.tasks
+            os.path.join(run.model_dir, 'run'),
+            self.topology.task,
+            self.topology.run_id,
+            files,
+            (*self.topology.tasks, EVALUATOR),
         )
 
     def perform(self) -> None:
@@ -47,6 +57,8 @@ class _ClusterTask:
         self.lifecycle.graceful = True
         try:
             self.work()
+        except Stopped:
+            pass
         except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
             message = f'{self.topology.task} lost the connection to a peer: {error.message.splitlines()[0]}'
             self._fail_in_ledger(message, RestartableError.exit_code)
@@ -96,9 +108,9 @@ class _ClusterTask:
 
     def train(self) -> None:
         """Trains once the peers are there."""
+        self.run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING)
         self.lifecycle.wait_for_peers(self.topology)
         if self.lifecycle.stop is None:
-            self.ledger.write(state=ledger.TRAINING)
             self.run.train()
 
 
@@ -107,26 +119,45 @@ class _Chief(_ClusterTask):
 
     def work(self):
         self._server = self.start_server()
-        self.run.on_training_end = self._end_training
+        self.run.examples_elsewhere = None  # until the workers have ended
+        self.run.chief_hook = self._checkpoint_hook
         self.train()
-        if self.lifecycle.stop is not None:
+        self._count_examples()
+        if self.lifecycle.signalled:
             return
         self.ledger.write(state=ledger.TRAINED, **self.progress())
-        self._count_examples()
-        if self.run.mode == 'train_and_evaluate' and not self.topology.has_evaluator:
+        # Some launchers leave the evaluator out of the cluster; then its record tells that there is one.
+        if self.run.mode == 'train_and_evaluate' and not self.ledger.peer(EVALUATOR):
             self.run.evaluate()
+
+    def _checkpoint_hook(self, scaffold: tf.compat.v1.train.Scaffold) -> LastCheckpointHook:
+        # Estimator makes no hook of its own where there is one, and hooks of the chief come first: so this one waits
+        # while the session is still open to the workers.
+        config = self.run.config
+        return LastCheckpointHook(
+            self._end_training,
+            self.run.model_dir,
+            save_secs=config.save_checkpoints_secs,
+            save_steps=config.save_checkpoints_steps,
+            scaffold=scaffold,
+        )
 
     def _end_training(self) -> None:
         """Has the workers stop, so that the last checkpoint, saved after this, holds all their updates."""
-        if self.lifecycle.signalled:
-            return
-        self.ledger.write(state=ledger.ENDING, **self.progress())
         seconds = self.lifecycle.settings.grace_period
+        cause = {}
+        if self.lifecycle.signalled:
+            # Half of the time that is left is for the workers, the other half to save.
+            seconds /= 2
+            cause['cause'] = f'stopped by {signal.Signals(self.lifecycle.stop.exit_code - 128).name}'
+        self.ledger.write(state=ledger.ENDING, **cause, **self.progress())
         if not self.lifecycle.wait_until(lambda: not self.training_workers(), seconds, self.training_workers):
             self.run.report.warn(f'did not wait longer than {seconds:g} s for {", ".join(self.training_workers())}')
 
     def _count_examples(self) -> None:
         counts = [self.ledger.peer(task).get('examples', 0) for task in self.topology.training_tasks[1:]]
+        if self.training_workers():
+            counts.append(None)  # They are still counting.
         self.run.examples_elsewhere = None if None in counts else sum(counts)
 
 
@@ -135,7 +166,23 @@ class _Worker(_ClusterTask):
 
     def work(self):
         self._server = self.start_server()
+        self.run.before_session = self._wait_for_variables
         self.train()
+
+    def _wait_for_variables(self) -> None:
+        """Waits until the chief has initialised them: a session made before would look again only after 30 s."""
+        seconds = self.run.config.session_creation_timeout_secs
+        awaited = f'{CHIEF} to initialise the variables'
+        self.lifecycle.wait_until(
+            lambda: self.chief_is(ledger.TRAINING) or self.lifecycle.stop is not None, seconds, lambda: [awaited]
+        )
+        if self.lifecycle.stop is not None:
+            raise Stopped
+        if not self.chief_is(ledger.TRAINING):
+            raise RestartableError(
+                f'{self.topology.task} gave up after {seconds:g} s (RunConfig.session_creation_timeout_secs) waiting '
+                f'for {awaited}'
+            )
 
 
 class _ParameterServer(_ClusterTask):
@@ -144,13 +191,13 @@ class _ParameterServer(_ClusterTask):
     def work(self):
         self._server = self.start_server()
         self.lifecycle.wait_for_peers(self.topology)
-        # The training has no deadline; when the chief fails or is lost, the lifecycle ends this process.
-        while not self.lifecycle.signalled and not self.chief_is(ledger.TRAINED, ledger.DONE):
+        # The training has no deadline; when the chief fails or is lost, the lifecycle ends this process. After a signal
+        # the chief, which often gets one too, needs the variables to save them: the grace period is for that.
+        while not self.chief_is(ledger.TRAINED, ledger.DONE):
             time.sleep(0.5)
-        if not self.lifecycle.signalled:
-            self.lifecycle.wait_until(
-                lambda: not self.training_workers(), self.lifecycle.settings.grace_period, self.training_workers
-            )
+        self.lifecycle.wait_until(
+            lambda: not self.training_workers(), self.lifecycle.settings.grace_period, self.training_workers
+        )
 
 
 class _Evaluator(_ClusterTask):
@@ -163,10 +210,18 @@ class _Evaluator(_ClusterTask):
             if done or self.run.newest_checkpoint():
                 self.run.evaluate()
             if done:
-                return
+                break
             self._pause()
+        if not self.lifecycle.signalled:
+            self._complete_summary()
+
+    def _complete_summary(self) -> None:
+        """Adds the evaluations to the summary that the chief has written."""
+        seconds = self.lifecycle.settings.grace_period
+        if self.lifecycle.wait_until(lambda: self.chief_is(ledger.DONE), seconds, lambda: [str(CHIEF)]):
+            add_evaluations(self.run.summary_path, self.run.summary.evaluations)
 
     def _pause(self) -> None:
         end = time.monotonic() + max(self.lifecycle.settings.throttle_secs, 0.5)
-        while time.monotonic() < end and self.lifecycle.stop is None:
+        while time.monotonic() < end and not self.lifecycle.signalled:
             time.sleep(0.5)

@@ -1,14 +1,18 @@
 """One task's run: the Estimator calls that an experiment stands for, and the summary of what came of them."""
 
+import contextlib
 import datetime
+import functools
 import os
 import tempfile
+import time
+from collections.abc import Callable
 
 import estimator_trainer
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import TrainerError, UserError
-from estimator_trainer.experiment import Experiment
-from estimator_trainer.hooks import CheckpointListener, EvaluationHook, TrainingHook
+from estimator_trainer.experiment import SESSION_HOOK, Experiment
+from estimator_trainer.hooks import CheckpointListener, EvaluationHook, Stopped, TrainingHook
 from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.report import Report
 from estimator_trainer.run_config import RunConfig
@@ -46,8 +50,7 @@ class Run:
         self.report = Report(self.summary, experiment.max_steps, '' if topology.is_local else ' in this task')
         self.hook: TrainingHook | None = None
         self.examples_elsewhere: int | None = 0
-        self._last_evaluation = 0.0
-        self._estimator = self._make_estimator(self.config)
+        self._last_evaluation = time.monotonic()
         self._check()
 
     def _temporary_model_dir(self) -> str:
@@ -57,13 +60,22 @@ class Run:
             raise UserError('--mode=evaluate needs the --model_dir (RunConfig.model_dir) of a trained model')
         return os.path.join(tempfile.gettempdir(), f'estimator_trainer-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}')
 
+    @functools.cached_property
+    def _estimator(self) -> tf.estimator.Estimator:
+        return self._make_estimator(self.config)
+
     def _make_estimator(self, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:
-        model_fn = bind_model_fn(self.experiment.model_fn, config.tf_random_seed)
+        model_fn = bind_model_fn(self.experiment.model_fn, config.tf_random_seed, self.chief_hook)
         return tf.estimator.Estimator(model_fn, config=config, params=dict(self.experiment.params))
 
     def _check(self) -> None:
-        if self.mode != 'evaluate' and self.experiment.train_input_fn is None:
-            raise UserError('experiment.train_input_fn is not bound; expected e.g. @train/my_input_fn')
+        if '://' not in self.model_dir:
+            _check_directory(self.model_dir)
+        bind_model_fn(self.experiment.model_fn, None)
+        if self.mode != 'evaluate':
+            if self.experiment.train_input_fn is None:
+                raise UserError('experiment.train_input_fn is not bound; expected e.g. @train/my_input_fn')
+            bind_input_fn(self.experiment.train_input_fn, None)
         if self.mode == 'train' or self.topology.task.job in ('worker', 'ps'):
             return
         if self.experiment.eval_input_fn is None:
@@ -83,7 +95,7 @@ class Run:
             if experiment.eval_steps is not None or not isinstance(data, tf.data.Dataset | tf.compat.v1.data.Dataset):
                 return
             try:
-                with tf.compat.v1.Session() as session:
+                with tf.compat.v1.Session(config=config.session_config) as session:
                     cardinality = session.run(tf.data.experimental.cardinality(data))
             except tf.errors.OpError:
                 return  # A dataset that needs tables or iterators initialised; evaluation does that.
@@ -135,21 +147,27 @@ class Run:
         self.hook = TrainingHook(
             every_n_steps=self.config.log_step_count_steps,
             should_stop=lambda: self.lifecycle.stop is not None,
+            before_session=self.before_session,
             on_start=self._on_start,
             on_batch=self.report.batch,
             on_step=self.report.step if self.report.on_terminal else None,
             on_progress=self.report.progress,
-            on_end=self.on_training_end,
         )
         listeners = []
         if self.mode == 'train_and_evaluate' and self.topology.is_local:
             listeners.append(CheckpointListener(self._on_checkpoint))
-        self._estimator.train(
-            bind_input_fn(self.experiment.train_input_fn, self.config.tf_random_seed, self.topology),
-            hooks=[*self.experiment.hooks, self.hook],
-            max_steps=max_steps,
-            saving_listeners=listeners,
-        )
+        try:
+            self._estimator.train(
+                bind_input_fn(self.experiment.train_input_fn, self.config.tf_random_seed, self.topology),
+                hooks=[*self._user_hooks(), self.hook],
+                max_steps=max_steps,
+                saving_listeners=listeners,
+            )
+        except (tf.errors.NotFoundError, tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+            if self.started or not summary.restored_from:
+                raise
+            what = error.message.strip().splitlines()[0]
+            raise TrainerError(f'{summary.restored_from} is not a checkpoint of this model: {what}') from None
         self.report.close()
         self.lifecycle.training = False
         self._count_training()
@@ -160,6 +178,10 @@ class Run:
             if max_steps is not None:
                 self.report.warn(f'the input ended at step {summary.final_step}, before max_steps={max_steps}')
 
+    def _user_hooks(self) -> list[tf.compat.v1.train.SessionRunHook]:
+        hooks = self.experiment.hooks
+        return [hook if isinstance(hook, SESSION_HOOK) else hook(self._estimator) for hook in hooks]
+
     def _warn_of_unsharded_input(self) -> None:
         pipelines = len(self.topology.training_tasks)
         if pipelines > 1 and not takes_input_context(self.experiment.train_input_fn):
@@ -168,8 +190,15 @@ class Run:
                 'reads all of the input'
             )
 
-    def on_training_end(self) -> None:
-        """Called after the last step, while the session is open and before the last checkpoint is saved."""
+    # What the roles of a cluster have to say to the training.
+
+    chief_hook: Callable[[tf.compat.v1.train.Scaffold], tf.compat.v1.train.SessionRunHook] | None = None
+
+    def before_session(self) -> None:
+        """Called when the graph is built, before the session is made."""
+
+    def on_training_start(self) -> None:
+        """Called when the session is ready: the variables are there."""
 
     @property
     def started(self) -> bool:
@@ -178,6 +207,7 @@ class Run:
 
     def _on_start(self) -> None:
         self.lifecycle.graceful = self.lifecycle.training = True
+        self.on_training_start()
         if self.topology.is_chief:
             self.write_summary()
 
@@ -199,11 +229,13 @@ class Run:
     # Evaluation.
 
     def _on_checkpoint(self, step: int) -> None:
-        if self.lifecycle.signalled:
-            return
-        if self.hook.seconds - self._last_evaluation >= self.lifecycle.settings.throttle_secs:
-            self.evaluate()
-            self._last_evaluation = self.hook.seconds
+        begin = time.monotonic()
+        if not self.lifecycle.signalled and begin - self._last_evaluation >= self.lifecycle.settings.throttle_secs:
+            # A stop breaks the evaluation off here, and the training by its own hook, which has yet to see this step.
+            with contextlib.suppress(Stopped):
+                self.evaluate()
+            self._last_evaluation = time.monotonic()
+            self.hook.leave_out(self._last_evaluation - begin)
 
     def evaluate(self) -> None:
         """Evaluates the newest checkpoint, unless that has been done, and adds the result to the summary.
@@ -246,8 +278,16 @@ class Run:
     # The outcome.
 
     def newest_checkpoint(self) -> str | None:
-        """Returns the path prefix of the newest checkpoint in model_dir, or None."""
-        return tf.train.latest_checkpoint(self.model_dir)
+        """Returns the path prefix of the newest checkpoint in model_dir, or None.
+
+        Raises:
+            TrainerError: there is one, but its name cannot be read; beginning anew would overwrite what was trained.
+        """
+        path = os.path.join(self.model_dir, 'checkpoint')
+        checkpoint = tf.train.latest_checkpoint(self.model_dir)
+        if checkpoint is None and tf.io.gfile.exists(path):
+            raise TrainerError(f'{path} names no checkpoint that is there; correct it, or remove it to begin anew')
+        return checkpoint
 
     def finish(self, status: str, stopped_because: str | None = None, error: str | None = None) -> None:
         """Completes and writes the summary, where this task is the one that writes it, and prints the table."""
@@ -257,9 +297,14 @@ class Run:
         self.summary.status = status
         self.summary.stopped_because = stopped_because or self.summary.stopped_because
         self.summary.error = error
-        self.summary.checkpoint = self.newest_checkpoint()
+        self.summary.checkpoint = tf.train.latest_checkpoint(self.model_dir)
         if self.topology.is_chief:
             self.write_summary()
+            saved = _step_of(self.summary.checkpoint) if self.summary.checkpoint else 0
+            if self.started and self.summary.final_step > saved:
+                self.report.warn(
+                    f'{self.summary.final_step - saved:,} steps since step {saved:,} are not in a checkpoint'
+                )
             self.report.finish(self.summary_path)
 
     def write_summary(self) -> None:
@@ -267,5 +312,26 @@ class Run:
         self.summary.write(self.summary_path)
 
 
+def _check_directory(path: str) -> None:
+    """Raises a UserError unless a local directory can be written to; makes none that was not there."""
+    missing = []
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = os.path.dirname(os.path.abspath(path))
+    try:
+        for directory in reversed(missing):
+            os.mkdir(directory)
+        tempfile.TemporaryFile(dir=missing[0] if missing else path).close()
+    except OSError as error:
+        raise UserError(f'RunConfig.model_dir: cannot write to {error.filename or path}: {error.strerror}') from None
+    finally:
+        for directory in missing:
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+
+
 def _step_of(checkpoint: str) -> int:
-    return int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
+    try:
+        return int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
+    except (tf.errors.OpError, IndexError, ValueError) as error:  # which of them depends on what is broken
+        raise TrainerError(f'cannot read global_step from {checkpoint}: {str(error).splitlines()[0]}') from None

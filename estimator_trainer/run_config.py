@@ -11,6 +11,19 @@ from estimator_trainer.errors import UserError
 from estimator_trainer.gin_config import first_line
 from estimator_trainer.topology import Topology
 
+# The number fields of RunConfig. Estimator compares them, and does not say which it cannot compare.
+_NUMBERS = {
+    'tf_random_seed': int,
+    'save_summary_steps': int,
+    'save_checkpoints_steps': int,
+    'save_checkpoints_secs': int | float,
+    'keep_checkpoint_max': int,
+    'keep_checkpoint_every_n_hours': int | float,
+    'log_step_count_steps': int,
+    'session_creation_timeout_secs': int | float,
+    'experimental_max_worker_delay_secs': int | float,
+}
+
 
 def _run_config(*, topology: Topology, **fields: Any) -> tf.estimator.RunConfig:
     """Returns the RunConfig of this task.
@@ -31,6 +44,14 @@ def _run_config(*, topology: Topology, **fields: Any) -> tf.estimator.RunConfig:
                 f'RunConfig.model_dir: {model_dir!r} has one of [ ] * ?, which TensorFlow takes for patterns'
             )
         fields['model_dir'] = os.path.expanduser(model_dir)
+    for name, value in fields.items():
+        kind = _NUMBERS.get(name)
+        if kind and value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+            expected = 'a whole number' if kind is int else 'a number'
+            raise UserError(f'RunConfig.{name}: expected {expected} or None, found {value!r}')
+    seed = fields.get('tf_random_seed')
+    if seed is not None and not 0 <= seed < 2**32:
+        raise UserError(f'RunConfig.tf_random_seed (--seed): expected 0 to {2**32 - 1}, found {seed}')
     # Whatever trains, evaluation runs in one process; on one device unless it is told otherwise.
     fields.setdefault('eval_distribute', 'none')
     for name, of in (('train_distribute', topology), ('eval_distribute', Topology())):
@@ -41,7 +62,7 @@ def _run_config(*, topology: Topology, **fields: Any) -> tf.estimator.RunConfig:
     strategies.export_tf_config(topology)
     try:
         return tf.estimator.RunConfig(**fields)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise UserError(f'RunConfig: {first_line(error)}') from None
 
 

@@ -6,6 +6,8 @@ import gin
 
 from estimator_trainer.errors import RestartableError, UserError
 
+_LONGEST = 7 * 24 * 3600
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -29,10 +31,11 @@ class Settings:
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-                raise UserError(f'trainer.{field.name}: expected a number of at least 0, found {value!r}')
-        if not isinstance(self.restart_exit_code, int) or self.restart_exit_code > 255:
-            raise UserError(f'trainer.restart_exit_code: expected 0 to 255, found {self.restart_exit_code!r}')
+            # A week at most: the system's timers do not take every number.
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LONGEST:
+                raise UserError(f'trainer.{field.name}: expected a number from 0 to {_LONGEST}, found {value!r}')
+        if not isinstance(self.restart_exit_code, int) or not 3 <= self.restart_exit_code <= 255:
+            raise UserError(f'trainer.restart_exit_code: expected 3 to 255, found {self.restart_exit_code!r}')
 
 
 # A function, since gin would change the constructor of the class itself.

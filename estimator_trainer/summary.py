@@ -72,7 +72,14 @@ class Summary:
     def write(self, path: str) -> None:
         """Writes the summary atomically, as JSON (a metric that is not finite becomes null)."""
         fields = dataclasses.asdict(self) | {'steps_per_second': self.steps_per_second}
-        files.replace(path, json.dumps(_finite(fields), indent=2, allow_nan=False) + '\n')
+        files.replace(path, json.dumps(_finite(fields), indent=2, allow_nan=False, default=str) + '\n')
+
+
+def add_evaluations(path: str, evaluations: list[dict[str, Any]]) -> None:
+    """Adds evaluations to a summary that another task has written."""
+    fields = json.loads(files.read(path))
+    fields['evaluations'] = _finite(evaluations)
+    files.replace(path, json.dumps(fields, indent=2) + '\n')
 
 
 def _finite(value: Any) -> Any:

@@ -6,7 +6,7 @@ with seeded generators, with an input shard in every topology, and leave the bat
 
 import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import gin
@@ -19,9 +19,20 @@ from estimator_trainer.topology import Topology
 BATCH_SIZES = 'estimator_trainer/batch_sizes'
 
 
-def bind_model_fn(model_fn: Callable, seed: int | None) -> Callable:
-    """Returns model_fn with Estimator's full signature, whatever part of it `model_fn` takes."""
+def bind_model_fn(model_fn: Callable, seed: int | None, chief_hook: Callable | None = None) -> Callable:
+    """Returns model_fn with Estimator's full signature, whatever part of it `model_fn` takes.
+
+    Args:
+        model_fn: the user's function.
+        seed: seeds Python, NumPy, Keras and TensorFlow before the call, where given.
+        chief_hook: given the Scaffold of a training, returns one more hook for the chief.
+
+    Raises:
+        UserError: `model_fn` cannot be called as Estimator calls it.
+    """
     accepted = _parameters(model_fn)
+    if 'features' not in accepted:
+        raise UserError(f'experiment.model_fn: {_name(model_fn)} takes no `features`, so it is no model_fn')
     scope = gin.current_scope()
 
     def bound_model_fn(features, labels, mode, params, config):
@@ -33,7 +44,10 @@ def bind_model_fn(model_fn: Callable, seed: int | None) -> Callable:
             if size is not None:
                 tf.compat.v1.add_to_collection(BATCH_SIZES, size)
         with _scope_and_seed(scope, seed):
-            return model_fn(features=features, **{name: optional[name] for name in optional if name in accepted})
+            spec = model_fn(features=features, **{name: optional[name] for name in optional if name in accepted})
+        if chief_hook is not None and mode == tf.estimator.ModeKeys.TRAIN:
+            spec = spec._replace(training_chief_hooks=[*spec.training_chief_hooks, chief_hook(spec.scaffold)])
+        return spec
 
     return bound_model_fn
 
@@ -56,7 +70,10 @@ def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | Non
             input_context = tf.distribute.InputContext(pipelines, index)
         optional = {'mode': mode, 'params': params, 'config': config, 'input_context': input_context}
         with _scope_and_seed(scope, seed):
-            return input_fn(**{name: optional[name] for name in optional if name in accepted})
+            data = input_fn(**{name: optional[name] for name in optional if name in accepted})
+        if data is None or inspect.isgenerator(data) or isinstance(data, bool | int | float):
+            raise UserError(f'{_name(input_fn)} returned {data!r}; expected a tf.data.Dataset of (features, labels)')
+        return data
 
     return bound_input_fn
 
@@ -76,8 +93,16 @@ def _scope_and_seed(scope: list[str], seed: int | None):
         yield
 
 
-def _parameters(function: Callable) -> set[str]:
-    return set(inspect.signature(function).parameters)
+def _parameters(function: Callable) -> Collection[str]:
+    """Returns the names of the arguments that a function can be called with."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        raise UserError(f'{_name(function)} does not tell its parameters; expected a Python function') from None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return ('features', 'labels', 'mode', 'params', 'config', 'input_context')
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [parameter.name for parameter in parameters if parameter.kind in named]
 
 
 def _name(function: Callable) -> str:
@@ -86,11 +111,16 @@ def _name(function: Callable) -> str:
 
 def _batch_size(features: Any, labels: Any) -> Any:
     """Returns the number of examples (int64 scalar), or None where no feature or label has a batch dimension."""
-    for value in tf.nest.flatten([features, labels]):
+    values = tf.nest.flatten([features, labels])
+    for value in values:
         if isinstance(value, tf.SparseTensor | tf.compat.v1.SparseTensorValue):
             return value.dense_shape[0]
         if isinstance(value, tf.RaggedTensor):
             return tf.cast(value.nrows(), tf.int64)
-        if tf.is_tensor(value) and value.shape.rank != 0:
+        if tf.is_tensor(value) and value.shape.rank:  # neither a scalar nor of unknown rank
             return tf.shape(value, out_type=tf.int64)[0]
+    for value in values:
+        if tf.is_tensor(value) and value.shape.rank is None:
+            # Its first dimension where it has one; the sum of nothing, 0, for a scalar.
+            return tf.reduce_sum(tf.shape(value, out_type=tf.int64)[:1])
     return None

@@ -24,7 +24,8 @@ def classification_spec(
         labels: Class numbers, int32 [batch]; None in PREDICT mode.
         mode: A `tf.estimator.ModeKeys`.
         learning_rate: Adam's step size.
-        decay_steps: Step at which the learning rate, falling along a half cosine, reaches 0; None keeps it constant.
+        decay_steps: Step at which the learning rate, falling along a half cosine, reaches the 20th of `learning_rate`
+            at which it then stays, so that training further still learns; None keeps it constant.
         label_vocabulary: The classes' names, in class order, to predict names as well as numbers.
 
     Returns:
@@ -51,7 +52,7 @@ def classification_spec(
 
     step = tf.compat.v1.train.get_or_create_global_step()
     if decay_steps is not None:
-        learning_rate = tf.compat.v1.train.cosine_decay(learning_rate, step, decay_steps)
+        learning_rate = tf.compat.v1.train.cosine_decay(learning_rate, step, decay_steps, alpha=0.05)
     train_op = tf.compat.v1.train.AdamOptimizer(learning_rate).minimize(loss, step)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 

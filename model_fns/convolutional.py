@@ -46,7 +46,8 @@ def conv_model_fn(
         dropout: Share of the inputs of each fully connected layer, the last included, set to 0 in training.
         max_shift: Pixels by which training images are shifted at random, at most, along either axis.
         learning_rate: Adam's step size (default: that of Kingma & Ba, 2015, section 2).
-        decay_steps: Step at which the learning rate, falling along a half cosine, reaches 0; None keeps it constant.
+        decay_steps: Step at which the learning rate, falling along a half cosine, reaches the 20th of `learning_rate`
+            at which it then stays, so that training further still learns; None keeps it constant.
         label_vocabulary: The classes' names, in class order, to predict names as well as numbers.
 
     Returns:

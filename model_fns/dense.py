@@ -33,7 +33,8 @@ def dense_model_fn(
         n_classes: Number of classes.
         hidden_units: Width of each hidden layer; empty for logistic regression.
         learning_rate: Adam's step size (default: that of Kingma & Ba, 2015, section 2).
-        decay_steps: Step at which the learning rate, falling along a half cosine, reaches 0; None keeps it constant.
+        decay_steps: Step at which the learning rate, falling along a half cosine, reaches the 20th of `learning_rate`
+            at which it then stays, so that training further still learns; None keeps it constant.
         label_vocabulary: The classes' names, in class order, to predict names as well as numbers.
 
     Returns:

@@ -77,7 +77,7 @@ MISTAKES = {
         ['--gin_file=my.gin', '--import_module=clash'],
         ["'model_dir'", 'estimator_trainer.cli', 'clash'],
     ),
-    'no model_fn': (['--gin_param=experiment.max_steps = 3'], ['experiment.model_fn', '@my_model_fn']),
+    'model_fn not bound': (['--gin_param=experiment.max_steps = 3'], ['experiment.model_fn', '@my_model_fn']),
     'no eval_input_fn': (
         ['--gin_file=my.gin', '--gin_param=experiment.eval_input_fn = None'],
         ['eval_input_fn', '--mode=train'],
@@ -122,6 +122,26 @@ MISTAKES = {
         ['--gin_file=my.gin', '--import_module=needy', '--gin_param=experiment.eval_input_fn = @needy_input_fn'],
         ['needy_input_fn.path has no value'],
     ),
+    'model_dir is a file': (['--gin_file=my.gin', '--model_dir=my.gin'], ['RunConfig.model_dir', 'my.gin']),
+    'model_dir under a file': (['--gin_file=my.gin', '--model_dir=my.gin/M'], ['RunConfig.model_dir', 'my.gin']),
+    'model_dir that nobody can make': (['--gin_file=my.gin', '--model_dir=/proc/M'], ['RunConfig.model_dir', '/proc']),
+    'flag without value': (['--gin_file=my.gin', '--model_dir', '--max_steps=3'], ['--model_dir has no value']),
+    'seed': (['--gin_file=my.gin', '--seed=99999999999'], ['RunConfig.tf_random_seed', '99999999999']),
+    'number': (
+        ['--gin_file=my.gin', "--gin_param=RunConfig.save_checkpoints_steps = '10'"],
+        ['RunConfig.save_checkpoints_steps', "'10'"],
+    ),
+    'called model_fn': (['--gin_file=my.gin', '--gin_param=experiment.model_fn = @my_model_fn()'], ['without ()']),
+    'no model_fn': (
+        ['--gin_file=my.gin', '--gin_param=experiment.model_fn = @my_input_fn'],
+        ['my_input_fn takes no `features`'],
+    ),
+    'no dataset': (
+        ['--gin_file=my.gin', '--import_module=needy', '--gin_param=experiment.train_input_fn = @none_input_fn'],
+        ['none_input_fn returned None', 'tf.data.Dataset'],
+    ),
+    'key of a dict': (['--gin_file=my.gin', '--gin_param=experiment.params = {[]: 1}'], ['--gin_param #1']),
+    'module name': (['--gin_file=my.gin', '--import_module=.x'], ['--import_module=.x', "'.x'"]),
     'brackets in model_dir': (['--gin_file=my.gin', '--model_dir=M[1]'], ['RunConfig.model_dir', "'M[1]'"]),
     'local cluster': (['--gin_file=my.gin', '--local_cluster=chief:1,wroker:1'], ["'wroker'", "did you mean 'worker'"]),
     'local cluster without ps': (['--gin_file=my.gin', '--local_cluster=chief:1,worker:1'], ['at least one ps']),
@@ -143,7 +163,8 @@ def mistakes(tmp_path_factory):
         'clash.py': "from absl import flags\nflags.DEFINE_string('model_dir', '', '')\n",
         'needy.py': 'import gin\n'
         '@gin.configurable\ndef needy_model_fn(features, labels, mode, units=gin.REQUIRED): pass\n'
-        '@gin.configurable\ndef needy_input_fn(path): pass\n',
+        '@gin.configurable\ndef needy_input_fn(path): pass\n'
+        '@gin.configurable\ndef none_input_fn(): pass\n',
     }
     for name, text in files.items():
         (directory / name).write_text(text)

@@ -102,7 +102,7 @@ def test_includes_are_found_as_files_are_and_come_first(directory):
         ('digts.gin', ["did you mean 'digits.gin'"]),
         ('config/digits.gin', ["did you mean 'configs/digits.gin'"]),
         ('mine.gin,other.gin', ['repeat --gin_file for several files']),
-        ('paths', ['no such file']),
+        ('paths', ['is a directory']),
         ('latin.gin', ['--gin_file=latin.gin: cannot read latin.gin', 'utf-8']),
         ('self.gin', ["self.gin:1: include 'self.gin': self.gin includes itself"]),
         ('a.gin', ["b.gin:2: include 'a.gin': a.gin includes itself"]),

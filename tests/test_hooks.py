@@ -67,9 +67,8 @@ def test_counts(sizes, want_batch, want_examples):
     assert hook.seconds > 0
     assert hook.step == 110
     assert hook.examples == want_examples
-    assert calls.of('on_start') == calls.of('on_end') == [[]]
+    assert calls.of('before_session') == calls.of('on_start') == [[]]
     assert calls.of('on_batch') == want_batch
-    assert calls[-1] == ('on_end',)
     assert not hook.stopped_by_hook
 
 

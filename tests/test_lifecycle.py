@@ -3,6 +3,8 @@
 import queue
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -24,7 +26,7 @@ CHIEF, WORKER, PS = Task('chief', 0), Task('worker', 0), Task('ps', 0)
 def short_waits(monkeypatch):
     monkeypatch.setattr(lifecycle_lib, '_POLL_SECONDS', 0.01)
     monkeypatch.setattr(lifecycle_lib, '_HEARTBEAT_SECONDS', 0.02)
-    monkeypatch.setattr(lifecycle_lib, '_SAME_SIGNAL_SECONDS', 0.0, raising=False)
+    monkeypatch.setattr(lifecycle_lib, '_SAME_SIGNAL_SECONDS', 0.0)
 
 
 class Job:
@@ -93,7 +95,7 @@ def test_a_signal_ends_at_once_while_nobody_looks(job):
     with pytest.raises(SystemExit):
         job.lifecycle._on_signal(signal.SIGTERM)
     assert job.aborted() == ('SIGTERM: ended', 143)
-    assert job.lifecycle.stop is None
+    assert job.lifecycle.signalled
 
 
 def test_the_second_signal_ends_at_once(job):
@@ -280,3 +282,32 @@ def test_a_worker_that_is_blocked_when_the_chief_has_ended_is_ended_as_done(job)
     assert message.endswith(': nothing left to do')
     assert code == 0
     assert chief.peer(WORKER)['state'] == DONE
+
+
+def test_a_peer_whose_record_vanishes_is_lost(job):
+    job.settings(peer_timeout=0.2)
+    job.watch(WORKER)
+    chief = job.ledger(CHIEF)
+    chief.write(state=TRAINING)
+    time.sleep(0.1)
+    job.files.clear()
+    message, code = job.aborted()
+    assert message.startswith('lost chief:0 on ')
+    assert code == 138
+
+
+def test_a_forked_child_has_signals_of_its_own():
+    code = (
+        'import multiprocessing, time\n'
+        'from estimator_trainer.lifecycle import Lifecycle\n'
+        'Lifecycle(print).watch_signals()\n'
+        "child = multiprocessing.get_context('fork').Process(target=time.sleep, args=(60,))\n"
+        'child.start()\n'
+        'time.sleep(0.5)\n'
+        'child.terminate()\n'
+        'child.join(10)\n'
+        "print('child', child.exitcode)\n"
+    )
+    process = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=60)
+    assert process.stdout == 'child -15\n', process.stderr
+    assert process.returncode == 0

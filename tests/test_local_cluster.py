@@ -93,7 +93,14 @@ def test_a_reserved_port_is_for_those_who_share_it():
 def test_log_directories_that_were_there_stay(tmp_path):
     (tmp_path / 'M').mkdir()
     logs = local_cluster._LogDirectory(tmp_path / 'M' / 'run' / 'logs')
-    assert logs.path.is_dir()
-    logs.remove()
+    (logs.path / 'chief-0.log').write_text('')
+    logs.remove([logs.path / 'chief-0.log', logs.path / 'never-written.log'])
     assert list(tmp_path.iterdir()) == [tmp_path / 'M']
     assert list((tmp_path / 'M').iterdir()) == []
+
+
+def test_what_others_have_written_stays(tmp_path):
+    logs = local_cluster._LogDirectory(tmp_path / 'M' / 'run' / 'logs')
+    (tmp_path / 'M' / 'model.ckpt-1.index').write_text('')
+    logs.remove([])
+    assert [path.name for path in (tmp_path / 'M').iterdir()] == ['model.ckpt-1.index']

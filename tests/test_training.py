@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -22,6 +23,7 @@ USER_MODULE = """
 import gin
 import tensorflow as tf
 import my_model
+from estimator_trainer.errors import UserError
 
 
 @gin.configurable
@@ -54,6 +56,46 @@ def scalar_model_fn(features, labels, mode):
     loss = tf.square(w * features['x'] - labels)
     train_op = tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+@gin.configurable
+def still_model_fn(features, labels, mode):
+    spec = my_model.my_model_fn(features, labels, mode)
+    return spec._replace(train_op=tf.no_op())
+
+
+@gin.configurable
+def exiting_model_fn(features, labels, mode):
+    raise SystemExit(0)
+
+
+@gin.configurable
+def late_mistake_model_fn(features, labels, mode):
+    if mode == tf.estimator.ModeKeys.EVAL:
+        raise UserError('a mistake that shows late')
+    return my_model.my_model_fn(features, labels, mode)
+
+
+@gin.configurable
+def any_model_fn(features, **others):
+    return my_model.my_model_fn(features, others['labels'], others['mode'])
+
+
+@gin.configurable
+def unknown_rank_input_fn():
+    def batch():
+        for _ in range(3):
+            yield [0.0], [[1.0, 2.0]] * 4, [1.0] * 4
+
+    def named(odd, x, labels):
+        return {'a_scalar': odd[0], 'odd': odd, 'x': tf.ensure_shape(x, [None, 2])}, labels
+
+    return tf.data.Dataset.from_generator(batch, (tf.float32, tf.float32, tf.float32)).map(named)
+
+
+@gin.configurable
+def stop_early(estimator):
+    return tf.estimator.experimental.stop_if_lower_hook(estimator, 'loss', 1e9, run_every_secs=None, run_every_steps=1)
 
 
 @gin.configurable
@@ -101,6 +143,17 @@ RUNS = {
     'stopped by a hook': [
         '--import_module=user_module', '--gin_param=experiment.hooks = [@StopAt()]', '--gin_param=StopAt.runs = 7'
     ],
+    'stopped by a function of the estimator': [
+        '--import_module=user_module', '--gin_param=experiment.hooks = [@stop_early]',
+        '--gin_param=RunConfig.save_checkpoints_steps = 20',
+    ],
+    'any arguments': ['--import_module=user_module', '--gin_param=experiment.model_fn = @any_model_fn'],
+    'unknown rank': [
+        '--import_module=user_module', '--gin_param=experiment.train_input_fn = @unknown_rank_input_fn'
+    ],
+    'still': ['--import_module=user_module', '--gin_param=experiment.model_fn = @still_model_fn'],
+    'exiting': ['--import_module=user_module', '--gin_param=experiment.model_fn = @exiting_model_fn'],
+    'late mistake': ['--import_module=user_module', '--gin_param=experiment.model_fn = @late_mistake_model_fn'],
     'broken': ['--import_module=user_module', '--gin_param=experiment.model_fn = @broken_model_fn'],
     'metrics that are no numbers': [
         '--import_module=user_module', '--gin_param=experiment.model_fn = @image_model_fn', '--max_steps=5'
@@ -149,6 +202,9 @@ OUTCOMES = {
     'input ends without max_steps': ('end_of_input', 0, 3, 20, [3]),
     'stopped by a hook': ('early_stopping', 0, 7, 56, [7]),
     'metrics that are no numbers': ('max_steps', 0, 5, 40, [5]),
+    'stopped by a function of the estimator': ('early_stopping', 0, 20, 160, [20]),
+    'any arguments': ('max_steps', 0, 200, 1600, [200]),
+    'unknown rank': ('end_of_input', 0, 3, 12, [3]),
     'scalars': ('max_steps', 0, 5, None, [5]),
     'evaluations': ('max_steps', 0, 200, 1600, [80, 160, 200]),
     'throttled evaluations': ('max_steps', 0, 200, 1600, [200]),
@@ -238,15 +294,23 @@ def test_warnings_are_said_and_kept(runs, name, want_text):
     [
         ('no input', 'experiment.train_input_fn produced no batches'),
         ('no evaluation input', 'experiment.eval_input_fn produced no batches'),
+        ('still', 'global_step has not moved in 100 runs of the train_op'),
+        ('late mistake', 'a mistake that shows late'),
     ],
 )
-def test_no_input_is_a_failure(runs, name, want_error):
+def test_a_failure_after_the_start_is_told_in_one_line(runs, name, want_error):
     _, results, summaries = runs
     assert f'estimator_trainer: error: {want_error}' in results[name].check(1).err
     assert 'Traceback' not in results[name].err
     assert summaries[name]['status'] == 'failed'
     assert summaries[name]['stopped_because'] == 'error'
     assert want_error in summaries[name]['error']
+
+
+def test_sys_exit_of_the_user_is_no_success(runs):
+    _, results, summaries = runs
+    assert 'user code called sys.exit(0)' in results['exiting'].check(1).err
+    assert summaries['exiting']['status'] == 'failed'
 
 
 def test_an_exception_of_the_user_keeps_its_traceback(runs):
@@ -344,6 +408,39 @@ def test_progress_bar_on_a_terminal(user_project):
     assert 'done (max_steps)' in text
 
 
+CHECKPOINTS_THAT_CANNOT_BE_RESTORED = {
+    'names nothing': (lambda path: (path / 'checkpoint').write_text('garbage'), 'names no checkpoint that is there'),
+    'names what is gone': (lambda path: (path / 'model.ckpt-30.index').unlink(), 'names no checkpoint that is there'),
+    'broken index': (lambda path: (path / 'model.ckpt-30.index').write_bytes(b'x' * 200), 'cannot read global_step'),
+    'of another model': (lambda path: None, 'model.ckpt-30 is not a checkpoint of this model'),
+}
+
+
+def test_a_checkpoint_that_cannot_be_restored_is_not_overwritten(runs):
+    directory, _, _ = runs
+    cases = {}
+    for name, (spoil, _) in CHECKPOINTS_THAT_CANNOT_BE_RESTORED.items():
+        shutil.copytree(directory / 'other seed', directory / name)
+        spoil(directory / name)
+        config = '--gin_file=penguins.gin' if name == 'of another model' else '--gin_file=my.gin'
+        cases[name] = [config, f'--model_dir={name}']
+    for name, result in program.run_forked(cases, directory).items():
+        want_error = CHECKPOINTS_THAT_CANNOT_BE_RESTORED[name][1]
+        errors = [line for line in result.check(1).err.splitlines() if line.startswith('estimator_trainer: ')]
+        assert 'Traceback' not in result.err
+        assert len(errors) == 1, result.err
+        assert want_error in errors[0]
+        assert not list((directory / name).glob('model.ckpt-200*'))
+
+
+def test_a_thread_of_the_user_does_not_keep_the_job(user_project):
+    (user_project / 'sleeper.py').write_text(
+        'import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\n'
+    )
+    arguments = ['--gin_file=my.gin', '--import_module=sleeper', '--model_dir=M', '--max_steps=5']
+    program.run(*arguments, cwd=user_project, timeout=90).check()
+
+
 def test_training_goes_on_when_nobody_reads_its_output(user_project):
     process = program.start('--gin_file=my.gin', '--model_dir=M', cwd=user_project)
     process.stdout.close()
@@ -361,6 +458,8 @@ def test_a_signal_saves_and_ends(user_project, signal_name, want_code):
     while not events.exists() and time.monotonic() < deadline:
         time.sleep(0.2)
     time.sleep(1)
+    # Twice within a moment, as from `timeout`, is one request.
+    process.send_signal(getattr(signal, signal_name))
     process.send_signal(getattr(signal, signal_name))
     result = program.finish(process, timeout=30).check(want_code)
     summary = program.summary(user_project / 'M')

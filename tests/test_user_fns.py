@@ -90,7 +90,7 @@ def test_the_strategys_input_context_wins():
 
 
 def test_evaluation_input_is_not_sharded():
-    assert bind_input_fn(lambda input_context=None: input_context, None)(TRAIN, 'p', 'c') is None
+    assert bind_input_fn(lambda input_context=None: [input_context], None)(TRAIN, 'p', 'c') == [None]
 
 
 def test_takes_input_context():

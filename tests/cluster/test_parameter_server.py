@@ -74,8 +74,9 @@ def cluster(user_project):
     (user_project / 'counting.py').write_text(COUNTING_MODULE)
     model_dir = user_project / 'M'
 
-    def start(*arguments):
-        return program.start('--gin_file=my.gin', f'--model_dir={model_dir}', *arguments, cwd=user_project)
+    def start(*arguments, **variables):
+        arguments = ['--gin_file=my.gin', f'--model_dir={model_dir}', *arguments]
+        return program.start(*arguments, cwd=user_project, **variables)
 
     start.model_dir = model_dir
     start.project = user_project
@@ -126,12 +127,33 @@ def test_trains_and_every_process_ends(cluster):
     assert len(summary['evaluations']) == 1
 
 
+def test_a_worker_trains_in_a_short_job_without_launcher(cluster):
+    # Started together, as a cluster manager does: the worker must not sleep while the chief trains alone.
+    ports = {job: f'127.0.0.1:{free_port()}' for job in ('chief', 'worker', 'ps')}
+    cluster_config = {job: [address] for job, address in ports.items()}
+    evaluator = {'cluster': cluster_config, 'task': {'type': 'evaluator', 'index': 0}}
+    configs = [{'cluster': cluster_config, 'task': {'type': job, 'index': 0}} for job in ports] + [evaluator]
+    processes = [cluster('--max_steps=2000', TF_CONFIG=json.dumps(config)) for config in configs]
+    results = [program.finish(process).check() for process in processes]
+    records = {
+        job: json.loads((cluster.model_dir / 'run' / f'{job}-0.json').read_text()) for job in (*ports, 'evaluator')
+    }
+    assert {record['state'] for record in records.values()} == {'done'}
+    assert records['worker']['examples'] > 0
+    summary = program.summary(cluster.model_dir)
+    assert summary['examples'] == 8 * summary['final_step']
+    # The evaluator, which is not in "cluster", evaluates; the chief does not.
+    assert summary['evaluations'][-1]['step'] == summary['final_step']
+    assert 'evaluation' not in results[0].out
+
+
 def test_evaluator_evaluates_the_last_checkpoint(cluster):
     result = program.finish(cluster(f'{CLUSTER},evaluator:1', '--max_steps=40')).check()
     assert set(exit_codes(result.out).values()) == {0}
     step = program.summary(cluster.model_dir)['final_step']
     log = (cluster.model_dir / 'run' / 'logs' / 'evaluator-0.log').read_text()
     assert log.count(f"evaluation 'eval' at step {step}:") == 1
+    assert program.summary(cluster.model_dir)['evaluations'][-1]['step'] == step
 
 
 def test_each_example_is_read_by_one_task(cluster):
@@ -197,6 +219,7 @@ def test_sigterm_saves_and_ends_all(cluster):
     summary = program.summary(cluster.model_dir)
     assert (summary['status'], summary['stopped_because']) == ('interrupted', 'signal')
     assert summary['checkpoint'].endswith(f'-{summary["final_step"]}')
+    assert summary['examples'] == 8 * summary['final_step']
 
 
 def test_tasks_end_when_the_launcher_is_killed(cluster):
