@@ -108,7 +108,6 @@ class _ClusterTask:
 
     def train(self) -> None:
         """Trains once the peers are there."""
-        self.run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING)
         self.lifecycle.wait_for_peers(self.topology)
         if self.lifecycle.stop is None:
             self.run.train()
@@ -121,6 +120,7 @@ class _Chief(_ClusterTask):
         self._server = self.start_server()
         self.run.examples_elsewhere = None  # until the workers have ended
         self.run.chief_hook = self._checkpoint_hook
+        self.run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING)
         self.train()
         self._count_examples()
         if self.lifecycle.signalled:
@@ -176,13 +176,18 @@ class _Worker(_ClusterTask):
         self.lifecycle.wait_until(
             lambda: self.chief_is(ledger.TRAINING) or self.lifecycle.stop is not None, seconds, lambda: [awaited]
         )
-        if self.lifecycle.stop is not None:
-            raise Stopped
-        if not self.chief_is(ledger.TRAINING):
+        if self.lifecycle.stop is None and not self.chief_is(ledger.TRAINING):
             raise RestartableError(
                 f'{self.topology.task} gave up after {seconds:g} s (RunConfig.session_creation_timeout_secs) waiting '
                 f'for {awaited}'
             )
+        # First written, then looked again, as the chief does when it ends: one of the two sees the other, so a worker
+        # either is waited for or does not begin.
+        self.ledger.write(state=ledger.TRAINING)
+        if not self.chief_is(ledger.TRAINING):
+            # The lifecycle, which looks twice a second, knows whether the chief is done or will be restarted.
+            self.lifecycle.wait_until(lambda: self.lifecycle.stop is not None, 5, lambda: [])
+            raise Stopped
 
 
 class _ParameterServer(_ClusterTask):
