@@ -119,9 +119,11 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
         _parse_remaining_flags(remaining)  # Nobody else can define them, so there is no need to import anything.
     if not config.sources:
         raise UserError(_nothing_to_run())
-    if FLAGS.local_cluster is not None:
-        return local_cluster.launch(FLAGS.local_cluster, argv, _value(config, 'RunConfig.model_dir'))
     topology = dialects.from_environment()
+    if FLAGS.local_cluster is not None:
+        if not topology.is_local:
+            raise UserError('--local_cluster starts a cluster of its own, but TF_CONFIG describes one; unset TF_CONFIG')
+        return local_cluster.launch(FLAGS.local_cluster, argv, _value(config, 'RunConfig.model_dir'))
     where = '--strategy' if FLAGS.strategy is not None else 'RunConfig.train_distribute'
     strategy = strategies.choose(_value(config, 'RunConfig.train_distribute'), topology, where)
 

@@ -95,8 +95,6 @@ def launch(spec: str, argv: Sequence[str], model_dir: Any) -> int:
         UserError: `spec` makes no cluster, or there is no model_dir.
     """
     counts = parse(spec)
-    if os.environ.get('TF_CONFIG', '').strip():
-        raise UserError('--local_cluster starts its own cluster, but TF_CONFIG is set; unset one of the two')
     if not model_dir or not isinstance(model_dir, str):  # A reference that only gin can follow is no string.
         raise UserError('--local_cluster: the tasks of a cluster need a common --model_dir (RunConfig.model_dir)')
     with contextlib.ExitStack() as stack:

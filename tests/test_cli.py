@@ -202,6 +202,13 @@ def test_help_lists_every_flag_with_its_binding_without_tensorflow(tmp_path):
     assert seconds < 2
 
 
+def test_a_local_cluster_in_a_cluster_is_a_mistake(user_project):
+    config = '{"cluster": {"chief": ["a:1"], "ps": ["b:1"]}, "task": {"type": "chief", "index": 0}}'
+    arguments = ['--gin_file=my.gin', '--local_cluster=chief:1,ps:1', '--model_dir=M']
+    assert 'unset TF_CONFIG' in program.run(*arguments, cwd=user_project, TF_CONFIG=config).check(2).err
+    assert not (user_project / 'M').exists()
+
+
 def test_version_in_help(tmp_path):
     assert estimator_trainer.__version__ in program.run('--help', cwd=tmp_path).out
 

@@ -45,21 +45,19 @@ def test_what_is_no_cluster(spec, want_text):
 
 
 @pytest.mark.parametrize(
-    ('spec', 'model_dir', 'tf_config', 'want_text'),
+    ('spec', 'model_dir', 'want_text'),
     [
-        ('chief,ps', 'M', '{}', 'TF_CONFIG is set'),
-        ('chief,ps', None, '', 'a common --model_dir'),
-        ('chief,ps', '', '', 'a common --model_dir'),
-        ('chief,ps', object(), '', 'a common --model_dir'),
-        ('chief,worker', 'M', '', 'at least one ps'),
-        ('ps', 'M', '', 'exactly one chief; found ps:1'),
-        ('chief:0,ps:0', 'M', '', 'exactly one chief'),
-        ('chief,ps', 'file/M', '', 'cannot make file/M/run/logs: Not a directory'),
+        ('chief,ps', None, 'a common --model_dir'),
+        ('chief,ps', '', 'a common --model_dir'),
+        ('chief,ps', object(), 'a common --model_dir'),
+        ('chief,worker', 'M', 'at least one ps'),
+        ('ps', 'M', 'exactly one chief; found ps:1'),
+        ('chief:0,ps:0', 'M', 'exactly one chief'),
+        ('chief,ps', 'file/M', 'cannot make file/M/run/logs: Not a directory'),
     ],
 )
-def test_mistakes_start_nothing(tmp_path, monkeypatch, spec, model_dir, tf_config, want_text):
+def test_mistakes_start_nothing(tmp_path, monkeypatch, spec, model_dir, want_text):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv('TF_CONFIG', tf_config)
     monkeypatch.setattr(local_cluster.subprocess, 'Popen', None)
     (tmp_path / 'file').touch()
     with pytest.raises(UserError) as caught:

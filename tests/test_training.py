@@ -1,16 +1,8 @@
 """Whole runs of one process: outcomes and their summaries, strategies, seeds, and what a person sees."""
 
-import fcntl
-import os
-import pty
-import re
 import shutil
-import signal
-import struct
 import subprocess
 import sys
-import termios
-import time
 
 import pytest
 
@@ -19,95 +11,7 @@ from tests.conftest import MY_GIN, MY_MODEL
 
 pytestmark = pytest.mark.xdist_group('training')
 
-USER_MODULE = """
-import gin
-import tensorflow as tf
-import my_model
-from estimator_trainer.errors import UserError
-
-
-@gin.configurable
-def finite_input_fn(examples):
-    return my_model.my_input_fn(repeat=False).unbatch().take(examples).batch(8)
-
-
-@gin.configurable
-def broken_model_fn(features, labels, mode):
-    raise KeyError('no such column')
-
-
-@gin.configurable
-def image_model_fn(features, labels, mode):
-    spec = my_model.my_model_fn(features, labels, mode)
-    image = tf.compat.v1.summary.image('image', tf.zeros([1, 4, 4, 1])), tf.no_op()
-    vector = tf.compat.v1.metrics.mean_tensor(features['x'][0])
-    return spec._replace(eval_metric_ops={**spec.eval_metric_ops, 'image': image, 'vector': vector})
-
-
-@gin.configurable
-def scalar_input_fn():
-    return tf.data.Dataset.from_tensors(({'x': 1.0}, 2.0)).repeat(5)
-
-
-@gin.configurable
-def scalar_model_fn(features, labels, mode):
-    w = tf.compat.v1.get_variable('w', [])
-    step = tf.compat.v1.train.get_global_step()
-    loss = tf.square(w * features['x'] - labels)
-    train_op = tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-@gin.configurable
-def still_model_fn(features, labels, mode):
-    spec = my_model.my_model_fn(features, labels, mode)
-    return spec._replace(train_op=tf.no_op())
-
-
-@gin.configurable
-def exiting_model_fn(features, labels, mode):
-    raise SystemExit(0)
-
-
-@gin.configurable
-def late_mistake_model_fn(features, labels, mode):
-    if mode == tf.estimator.ModeKeys.EVAL:
-        raise UserError('a mistake that shows late')
-    return my_model.my_model_fn(features, labels, mode)
-
-
-@gin.configurable
-def any_model_fn(features, **others):
-    return my_model.my_model_fn(features, others['labels'], others['mode'])
-
-
-@gin.configurable
-def unknown_rank_input_fn():
-    def batch():
-        for _ in range(3):
-            yield [0.0], [[1.0, 2.0]] * 4, [1.0] * 4
-
-    def named(odd, x, labels):
-        return {'a_scalar': odd[0], 'odd': odd, 'x': tf.ensure_shape(x, [None, 2])}, labels
-
-    return tf.data.Dataset.from_generator(batch, (tf.float32, tf.float32, tf.float32)).map(named)
-
-
-@gin.configurable
-def stop_early(estimator):
-    return tf.estimator.experimental.stop_if_lower_hook(estimator, 'loss', 1e9, run_every_secs=None, run_every_steps=1)
-
-
-@gin.configurable
-class StopAt(tf.compat.v1.train.SessionRunHook):
-    def __init__(self, runs):
-        self._left = runs
-
-    def after_run(self, run_context, run_values):
-        self._left -= 1
-        if not self._left:
-            run_context.request_stop()
-"""
+USER_MODULE = (program.TESTS / 'user_module.py').read_text()
 
 V1_MODULE = 'import tensorflow as tf\ntf.compat.v1.disable_v2_behavior()\n'
 
@@ -170,7 +74,6 @@ RUNS = {
     'seed': ['--seed=7', '--max_steps=30'],
     'seed again': ['--seed=7', '--max_steps=30'],
     'other seed': ['--seed=8', '--max_steps=30'],
-    'info': ['--verbosity=0', '--max_steps=5'],
     'scope': [
         '--gin_param=experiment.train_input_fn = @wide/my_input_fn', '--gin_param=wide/my_input_fn.batch_size = 20'
     ],
@@ -340,74 +243,6 @@ def test_a_seed_repeats_a_run_bit_for_bit(runs):
     assert _variables(directory, 'seed') != _variables(directory, 'other seed')
 
 
-def test_a_run_prints_our_own_lines_only(user_project):
-    result = program.run('--gin_file=my.gin', '--model_dir=M', cwd=user_project).check()
-    assert result.err == ''
-    want_lines = [
-        r'estimator_trainer \S+, TensorFlow \S+: train_and_evaluate my\.gin',
-        r'  model_dir  M \(new\)',
-        r'  strategy   none',
-        r'  until      step 200',
-        r'  batch      8 examples a step',
-        r'step 100/200 \| loss \S+ \| \S+ steps/s \| \S+ examples/s \| ETA 0:00:\d\d',
-        r'step 200/200 \| loss \S+ \| \S+ steps/s \| \S+ examples/s \| ETA 0:00:00',
-        r"evaluation 'eval' at step 200: accuracy \S+, loss \S+ \(60 examples\)",
-        r'done \(max_steps\)',
-        r'  steps      0 -> 200 in \S+ s, \S+ steps/s',
-        r'  examples   1,600',
-        r"  evaluation 'eval' at step 200: accuracy \S+, loss \S+ \(60 examples\)",
-        r'  checkpoint M/model\.ckpt-200',
-        r'  summary    M/run/summary\.json',
-    ]
-    lines = result.out.splitlines()
-    assert len(lines) == len(want_lines), result.out
-    for line, want_line in zip(lines, want_lines, strict=True):
-        assert re.fullmatch(want_line, line), line
-
-
-def test_verbosity_brings_the_dependencies_lines_back_once(runs):
-    _, results, _ = runs
-    assert results['info'].check().err.count('Saving checkpoints for 5 into') == 1
-
-
-def test_no_line_twice_when_a_user_module_configures_logging(user_project):
-    (user_project / 'logger.py').write_text(
-        'import logging\nimport tensorflow as tf\nlogging.basicConfig(level=logging.INFO)\n'
-        "tf.compat.v1.logging.warning('from the user')\n"
-    )
-    arguments = ['--gin_file=my.gin', '--import_module=logger', '--model_dir=M', '--max_steps=5']
-    cases = {'plain': arguments, 'info': [*arguments, '--verbosity=0'], 'also': [*arguments, '--alsologtostderr']}
-    for name, result in program.run_forked(cases, user_project).items():
-        assert result.check().err.count('from the user') == 1, (name, result.err)
-
-
-def test_progress_bar_on_a_terminal(user_project):
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 100, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, '-m', 'estimator_trainer', '--gin_file=my.gin', '--model_dir=M', '--max_steps=300'],
-        cwd=user_project,
-        env=program.environment(COLUMNS='100'),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    )
-    os.close(slave)
-    written = b''
-    deadline = time.monotonic() + 100
-    while time.monotonic() < deadline:
-        try:
-            part = os.read(master, 4096)
-        except OSError:  # the program has closed the terminal
-            break
-        written += part
-    assert process.wait(timeout=20) == 0
-    text = written.decode()
-    assert re.search(r'\d+%\|.*\| \d+/300 \[', text), text
-    assert 'step 100/300 |' not in text
-    assert 'done (max_steps)' in text
-
-
 CHECKPOINTS_THAT_CANNOT_BE_RESTORED = {
     'names nothing': (lambda path: (path / 'checkpoint').write_text('garbage'), 'names no checkpoint that is there'),
     'names what is gone': (lambda path: (path / 'model.ckpt-30.index').unlink(), 'names no checkpoint that is there'),
@@ -431,40 +266,3 @@ def test_a_checkpoint_that_cannot_be_restored_is_not_overwritten(runs):
         assert len(errors) == 1, result.err
         assert want_error in errors[0]
         assert not list((directory / name).glob('model.ckpt-200*'))
-
-
-def test_a_thread_of_the_user_does_not_keep_the_job(user_project):
-    (user_project / 'sleeper.py').write_text(
-        'import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\n'
-    )
-    arguments = ['--gin_file=my.gin', '--import_module=sleeper', '--model_dir=M', '--max_steps=5']
-    program.run(*arguments, cwd=user_project, timeout=90).check()
-
-
-def test_training_goes_on_when_nobody_reads_its_output(user_project):
-    process = program.start('--gin_file=my.gin', '--model_dir=M', cwd=user_project)
-    process.stdout.close()
-    assert process.wait(timeout=100) == 0, process.stderr.read()
-    process.stderr.close()
-    assert program.summary(user_project / 'M')['status'] == 'done'
-
-
-@pytest.mark.parametrize(('signal_name', 'want_code'), [('SIGTERM', 143), ('SIGINT', 130)])
-def test_a_signal_saves_and_ends(user_project, signal_name, want_code):
-    arguments = ['--gin_file=my.gin', '--model_dir=M', '--max_steps=100000000']
-    process = program.start(*arguments, cwd=user_project)
-    events = user_project / 'M' / 'model.ckpt-0.index'
-    deadline = time.monotonic() + 100
-    while not events.exists() and time.monotonic() < deadline:
-        time.sleep(0.2)
-    time.sleep(1)
-    # Twice within a moment, as from `timeout`, is one request.
-    process.send_signal(getattr(signal, signal_name))
-    process.send_signal(getattr(signal, signal_name))
-    result = program.finish(process, timeout=30).check(want_code)
-    summary = program.summary(user_project / 'M')
-    assert f'{signal_name}: stopping after this step' in result.err
-    assert (summary['status'], summary['stopped_because']) == ('interrupted', 'signal')
-    assert summary['final_step'] > 0
-    assert summary['examples'] == 8 * summary['final_step']
-    assert summary['checkpoint'] == f'M/model.ckpt-{summary["final_step"]}'
