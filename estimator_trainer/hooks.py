@@ -11,6 +11,8 @@ from estimator_trainer.user_fns import BATCH_SIZES
 
 # A train_op that has not moved global_step in so many runs will not: max_steps would never be reached.
 _RUNS_BEFORE_A_STEP = 100
+# So near to the last step asynchronous workers look at the exact global_step after each step.
+_STEPS_LOOKED_AT_CLOSELY = 100
 _EVALUATION_REPORT_SECONDS = 30.0
 
 
@@ -37,6 +39,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         on_batch: Callable[[list[int]], None],
         on_step: Callable[[int], None] | None,
         on_progress: Callable[[int, float, float, float | None], None],
+        last_step: int | None = None,
     ):
         """Takes what to call when.
 
@@ -48,8 +51,11 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
             on_batch: called with the replicas' batch sizes after the first step.
             on_step: called with global_step after each step.
             on_progress: called with global_step, loss, steps per second and examples per second (or None).
+            last_step: with asynchronous workers, the global_step to stop at. Estimator's own hook looks at a value from
+                before the others' updates, and may go on for several steps.
         """
         self._every_n_steps = every_n_steps
+        self._last_step = last_step
         self._should_stop = should_stop
         self._before_session = before_session
         self._on_start, self._on_batch, self._on_step = on_start, on_batch, on_step
@@ -115,7 +121,10 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
             self.step = int(run_context.session.run(self._step_tensor))
             if self.step >= self._mark + self._every_n_steps:
                 self._report(float(loss))
-        if self._should_stop() and not run_context.stop_requested:
+        if self._last_step is not None and self.step >= self._last_step - _STEPS_LOOKED_AT_CLOSELY:
+            self.step = int(run_context.session.run(self._step_tensor))
+        done = self._last_step is not None and self.step >= self._last_step
+        if (done or self._should_stop()) and not run_context.stop_requested:
             self._asked_to_stop = True
             run_context.request_stop()
 

@@ -146,6 +146,7 @@ class Run:
         self._warn_of_unsharded_input()
         self.hook = TrainingHook(
             every_n_steps=self.config.log_step_count_steps,
+            last_step=None if self.topology.is_local else max_steps,
             should_stop=lambda: self.lifecycle.stop is not None,
             before_session=self.before_session,
             on_start=self._on_start,

@@ -18,11 +18,21 @@ class Calls(list):
         def record(name):
             return lambda *args: self.append((name, *args))
 
-        names = list(inspect.signature(TrainingHook).parameters)[2:]
+        names = [name for name in list(inspect.signature(TrainingHook).parameters)[2:] if name != 'last_step']
         return TrainingHook(every_n_steps, should_stop, **({name: record(name) for name in names} | callbacks))
 
     def of(self, name):
         return [args for called, *args in self if called == name]
+
+
+class OtherWorker(v1.train.SessionRunHook):
+    """Moves global_step on after each run, unseen by what was fetched in the run."""
+
+    def begin(self):
+        self._move = v1.assign_add(v1.train.get_global_step(), 1)
+
+    def after_run(self, run_context, run_values):
+        run_context.session.run(self._move)
 
 
 class StopAfter(v1.train.SessionRunHook):
@@ -135,3 +145,10 @@ def test_evaluation_is_broken_off_when_told():
     with pytest.raises(Stopped):
         train(hook)
     assert hook.batches == 3
+
+
+def test_the_last_step_is_not_passed_by_more_than_one_run_of_each_worker():
+    # 0 -> 2 -> 4 ...: at 10 the hook stops, however old the step is that the run has fetched.
+    hook = Calls().hook(last_step=9)
+    train(OtherWorker(), hook, runs=30)
+    assert hook.step == 10
