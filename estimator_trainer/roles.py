@@ -119,7 +119,8 @@ class _Chief(_ClusterTask):
     def work(self):
         self._server = self.start_server()
         self.run.examples_elsewhere = None  # until the workers have ended
-        self.run.chief_hook = self._checkpoint_hook
+        if self.run.config.save_checkpoints_steps or self.run.config.save_checkpoints_secs:
+            self.run.chief_hook = self._checkpoint_hook
         self.run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING)
         self.train()
         self._count_examples()

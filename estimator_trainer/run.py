@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import functools
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable
@@ -165,10 +166,10 @@ class Run:
                 saving_listeners=listeners,
             )
         except (tf.errors.NotFoundError, tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-            if self.started or not summary.restored_from:
+            why = None if self.started else _why_not_restored(error)
+            if why is None:
                 raise
-            what = error.message.strip().splitlines()[0]
-            raise TrainerError(f'{summary.restored_from} is not a checkpoint of this model: {what}') from None
+            raise TrainerError(f'{summary.restored_from} is not a checkpoint of this model: {why}') from None
         self.report.close()
         self.lifecycle.training = False
         self._count_training()
@@ -314,21 +315,25 @@ class Run:
 
 
 def _check_directory(path: str) -> None:
-    """Raises a UserError unless a local directory can be written to; makes none that was not there."""
-    missing = []
-    while not os.path.lexists(path):
-        missing.append(path)
-        path = os.path.dirname(os.path.abspath(path))
+    """Raises a UserError unless a local directory, or the nearest that is there above it, can be written to."""
+    there = os.path.abspath(path)
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
     try:
-        for directory in reversed(missing):
-            os.mkdir(directory)
-        tempfile.TemporaryFile(dir=missing[0] if missing else path).close()
+        tempfile.TemporaryFile(dir=there).close()
     except OSError as error:
-        raise UserError(f'RunConfig.model_dir: cannot write to {error.filename or path}: {error.strerror}') from None
-    finally:
-        for directory in missing:
-            with contextlib.suppress(OSError):
-                os.rmdir(directory)
+        raise UserError(f'RunConfig.model_dir: {path}: cannot write to {there}: {error.strerror}') from None
+
+
+def _why_not_restored(error: tf.errors.OpError) -> str | None:
+    """Returns what in a checkpoint does not fit the model, or None for an error that is not about restoring one."""
+    message = error.message
+    if not isinstance(error, tf.errors.DataLossError) and 'Restoring from checkpoint failed' not in message:
+        return None
+    detail = re.search(
+        r'Key \S+ not found in checkpoint|[^\n]*(?:shape|dtype)[^\n]*', message.split('Original error:')[-1]
+    )
+    return (detail[0] if detail else message).strip().splitlines()[0]
 
 
 def _step_of(checkpoint: str) -> int:
