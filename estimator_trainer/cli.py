@@ -224,7 +224,12 @@ def _run_experiment(config: gin_config.Config, topology: Topology, lifecycle: Li
             mistake = error if isinstance(error, UserError) else gin_config.missing_binding(error)
             if mistake and not run.started:
                 raise mistake from None  # found before the first step, it leaves nothing behind
-            run.finish(FAILED, 'error', f'{type(error).__name__}: {gin_config.first_line(error)}')
+            try:
+                run.finish(FAILED, 'error', f'{type(error).__name__}: {gin_config.first_line(error)}')
+            except Exception as further:  # What has gone wrong first is what matters.
+                console.say(f'cannot write {run.summary_path}: {gin_config.first_line(further)}')
+            if 'No space left on device' in str(error):
+                raise TrainerError(f'no space left on the device of {run.model_dir}') from None
             if mistake:
                 raise TrainerError(gin_config.first_line(mistake)) from None
             raise

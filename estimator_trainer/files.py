@@ -1,5 +1,6 @@
 """Files in model_dir, on any file system that TensorFlow knows (local, gs://, hdfs:// ...)."""
 
+import contextlib
 import os
 
 from estimator_trainer.compat import tf
@@ -26,5 +27,10 @@ def replace(path: str, text: str) -> None:
     """Replaces a file's content so that a reader sees the old text or the new, never a part."""
     makedirs(os.path.dirname(path))
     temporary = f'{path}.{os.getpid()}.tmp'
-    write(temporary, text)
-    tf.io.gfile.rename(temporary, path, overwrite=True)
+    try:
+        write(temporary, text)
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    except BaseException:
+        with contextlib.suppress(tf.errors.OpError):
+            tf.io.gfile.remove(temporary)
+        raise

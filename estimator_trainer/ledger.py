@@ -4,6 +4,7 @@ Every task writes one file, its own, and rewrites it in place: no rename, so it 
 that meets half a record takes it for no news. No TensorFlow: the file system is handed in.
 """
 
+import contextlib
 import json
 import socket
 import threading
@@ -52,6 +53,12 @@ class Ledger:
             'beat': 0,
             'state': STARTING,
         }
+        self._last: dict[Task, dict[str, Any]] = {}
+        self.started = time.time()
+        before = self._read(task)
+        if before.get('state') == TRAINING:
+            # The task was killed while it trained, and what it had counted since is lost.
+            self._record['took_over'] = before.get('time')
         self._old = {peer: _beat(self._read(peer)) for peer in peers}
         files.makedirs(directory)
         self.write()
@@ -75,10 +82,14 @@ class Ledger:
 
     def _read(self, task: Task) -> dict[str, Any]:
         try:
-            record = json.loads(self._files.read(self._path(task)))
-        except Exception:  # Missing, half written, or a file system's own error: no news, the caller asks again.
+            text = self._files.read(self._path(task))
+        except Exception:  # Missing, or a file system's own error: the caller asks again.
             return {}
-        return record if isinstance(record, dict) else {}
+        with contextlib.suppress(ValueError):  # Half written: no news.
+            record = json.loads(text)
+            if isinstance(record, dict):
+                self._last[task] = record
+        return self._last.get(task, {})
 
 
 def _beat(record: dict[str, Any]) -> tuple[Any, Any]:

@@ -42,12 +42,14 @@ class Lifecycle:
     Attributes:
         stop: set once the process was told to stop. Who can stop in good order looks at it.
         training: whether a training session runs.
+        needs_peers: whether it matters to this task that a peer fails or is lost.
         graceful: whether someone is looking at `stop` now; if not, a signal ends the process at once.
     """
 
     def __init__(self, say: Callable[[str], None]):
         self.stop: Stop | None = None
         self.training = False
+        self.needs_peers = True
         self.graceful = False
         self.settings = Settings()
         self._say = say
@@ -135,7 +137,7 @@ class Lifecycle:
     def _peer_thread(self, topology: Topology) -> None:
         seen: dict[Task, tuple[object, float, str]] = {}
         while not self._closed.wait(_POLL_SECONDS):
-            for peer in topology.needs:
+            for peer in topology.needs if self.needs_peers else ():
                 record = self._ledger.peer(peer)
                 state = record.get('state')
                 if state == ledger_lib.FAILED:

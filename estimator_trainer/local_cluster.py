@@ -172,6 +172,8 @@ class _Cluster:
             for task in self._topology.tasks:
                 self._processes.append(self._start(task))
             self._wait()
+        except OSError as error:
+            raise UserError(f'--local_cluster: {error.filename}: {error.strerror}') from None
         finally:
             for process in self._processes:
                 if process.running():
@@ -201,6 +203,7 @@ class _Cluster:
         for process in self._processes:
             if process.popen.poll() is None:
                 process.popen.send_signal(signal.SIGKILL if self._signal else number)
+                process.popen.send_signal(signal.SIGCONT)
         self._signal = self._signal or number
 
     def _wait(self) -> None:
@@ -223,6 +226,7 @@ class _Cluster:
             if process.running():
                 process.stopped_by_us = f' ({number.name})'
                 process.popen.send_signal(number)
+                process.popen.send_signal(signal.SIGCONT)  # A stopped process would not act on it.
 
     def _follow_chief(self) -> None:
         """Shows what the chief has written since the last call: the cluster's progress is the chief's."""

@@ -43,6 +43,9 @@ def configure(verbosity: int | None) -> None:
 
 
 def _not_a_dependency_s_warning(record: logging.LogRecord) -> bool:
+    # gin says as an error that an included file is not in a Python package, before it looks in the search paths.
+    if record.pathname.endswith(os.path.join('gin', 'resource_reader.py')):
+        return False
     return record.levelno >= logging.ERROR or not _DEPENDENCY_FILE.search(record.pathname)
 
 

@@ -100,7 +100,12 @@ class _ClusterTask:
     def training_workers(self) -> list[str]:
         """Names the workers that are still training."""
         workers = (task for task in self.topology.training_tasks if task.job == 'worker')
-        return [str(task) for task in workers if self.ledger.peer(task).get('state') == ledger.TRAINING]
+        records = {task: self.ledger.peer(task) for task in workers}
+        return [str(task) for task, record in records.items() if self._lives(record, ledger.TRAINING)]
+
+    def _lives(self, record: dict[str, Any], *states: str) -> bool:
+        """Whether a record says one of `states` and is not so old that its task is lost."""
+        return record.get('state') in states and time.time() - record['time'] < self.lifecycle.settings.peer_timeout
 
     def chief_is(self, *states: str) -> bool:
         """Whether the chief's record says one of `states`."""
@@ -127,9 +132,17 @@ class _Chief(_ClusterTask):
         if self.lifecycle.signalled:
             return
         self.ledger.write(state=ledger.TRAINED, **self.progress())
-        # Some launchers leave the evaluator out of the cluster; then its record tells that there is one.
-        if self.run.mode == 'train_and_evaluate' and not self.ledger.peer(EVALUATOR):
+        self.lifecycle.needs_peers = False
+        if self.run.mode == 'train_and_evaluate' and not self._has_evaluator():
             self.run.evaluate()
+
+    def _has_evaluator(self) -> bool:
+        # Some launchers leave the evaluator out of the cluster: its record tells that there is one.
+        record = self.ledger.peer(EVALUATOR)
+        lives = self._lives(record, ledger.STARTING, ledger.DONE)
+        if not lives and (record or self.topology.has_evaluator):
+            self.run.report.warn(f'{EVALUATOR} has failed or is lost: the chief evaluates')
+        return lives
 
     def _checkpoint_hook(self, scaffold: tf.compat.v1.train.Scaffold) -> LastCheckpointHook:
         # Estimator makes no hook of its own where there is one, and hooks of the chief come first: so this one waits
@@ -156,9 +169,12 @@ class _Chief(_ClusterTask):
             self.run.report.warn(f'did not wait longer than {seconds:g} s for {", ".join(self.training_workers())}')
 
     def _count_examples(self) -> None:
-        counts = [self.ledger.peer(task).get('examples', 0) for task in self.topology.training_tasks[1:]]
-        if self.training_workers():
-            counts.append(None)  # They are still counting.
+        records = [self.ledger.peer(task) for task in self.topology.training_tasks[1:]]
+        counts = [record.get('examples', 0) for record in records]
+        for record in records:
+            # Still counting, or lost; or started anew in this run, without what it had counted before.
+            if record.get('state') == ledger.TRAINING or (record.get('took_over') or 0) > self.ledger.started:
+                counts.append(None)
         self.run.examples_elsewhere = None if None in counts else sum(counts)
 
 
@@ -168,7 +184,8 @@ class _Worker(_ClusterTask):
     def work(self):
         self._server = self.start_server()
         self.run.before_session = self._wait_for_variables
-        self.train()
+        if not self.run.nothing_to_train():  # else nobody may be there any more
+            self.train()
 
     def _wait_for_variables(self) -> None:
         """Waits until the chief has initialised them: a session made before would look again only after 30 s."""

@@ -17,7 +17,7 @@ from estimator_trainer.hooks import CheckpointListener, EvaluationHook, Stopped,
 from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.report import Report
 from estimator_trainer.run_config import RunConfig
-from estimator_trainer.summary import Summary
+from estimator_trainer.summary import INTERRUPTED, Summary
 from estimator_trainer.topology import Topology
 from estimator_trainer.user_fns import bind_input_fn, bind_model_fn, takes_input_context
 
@@ -140,7 +140,7 @@ class Run:
         summary.restored_from = self.newest_checkpoint()
         start = _step_of(summary.restored_from) if summary.restored_from else 0
         summary.first_step = summary.final_step = start
-        if max_steps is not None and start >= max_steps:
+        if self.nothing_to_train():
             summary.stopped_because = 'nothing_to_do'
             self.report.warn(f'{self.model_dir} is at step {start}, max_steps is {max_steps}: nothing to train')
             return
@@ -179,6 +179,11 @@ class Run:
                 raise TrainerError('experiment.train_input_fn produced no batches')
             if max_steps is not None:
                 self.report.warn(f'the input ended at step {summary.final_step}, before max_steps={max_steps}')
+
+    def nothing_to_train(self) -> bool:
+        """Returns whether max_steps has been reached before."""
+        checkpoint, max_steps = self.newest_checkpoint(), self.experiment.max_steps
+        return max_steps is not None and checkpoint is not None and _step_of(checkpoint) >= max_steps
 
     def _user_hooks(self) -> list[tf.compat.v1.train.SessionRunHook]:
         hooks = self.experiment.hooks
@@ -297,7 +302,8 @@ class Run:
         self.lifecycle.graceful = False
         self._count_training()
         self.summary.status = status
-        self.summary.stopped_because = stopped_because or self.summary.stopped_because
+        if status != INTERRUPTED or self.summary.stopped_because is None:  # else training had ended before
+            self.summary.stopped_because = stopped_because or self.summary.stopped_because
         self.summary.error = error
         self.summary.checkpoint = tf.train.latest_checkpoint(self.model_dir)
         if self.topology.is_chief:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from estimator_trainer.ledger import FAILED, STARTING, TRAINING, Ledger
+from estimator_trainer.ledger import DONE, FAILED, STARTING, TRAINING, Ledger
 from estimator_trainer.topology import Task
 from tests.memory_files import MemoryFiles
 
@@ -64,9 +64,10 @@ def test_the_record_of_an_earlier_run_is_not_seen(files, earlier_id, run_id):
 def test_what_is_no_record_is_no_news(files, text):
     ps = ledger(files, PS)
     ledger(files, CHIEF)
-    assert ps.peer(CHIEF)
+    before = ps.peer(CHIEF)
+    assert before
     files['M/run/chief-0.json'] = text
-    assert ps.peer(CHIEF) == {}
+    assert ps.peer(CHIEF) == before
 
 
 def test_a_broken_old_record_does_not_hide_the_new_one(files):
@@ -74,3 +75,26 @@ def test_a_broken_old_record_does_not_hide_the_new_one(files):
     ps = ledger(files, PS)
     ledger(files, CHIEF)
     assert ps.peer(CHIEF)['state'] == STARTING
+
+
+def test_half_a_record_is_no_news():
+    files = MemoryFiles()
+    chief, ps = ledger(files, CHIEF), ledger(files, PS)
+    ps.write(state=DONE, examples=320)
+    assert chief.peer(PS)['examples'] == 320
+    files['M/run/ps-0.json'] = files['M/run/ps-0.json'][:20]
+    assert chief.peer(PS)['examples'] == 320
+    files['M/run/ps-0.json'] = ''
+    assert chief.peer(PS)['state'] == DONE
+    del files['M/run/ps-0.json']
+    assert chief.peer(PS) == {}
+
+
+@pytest.mark.parametrize(('state', 'want_took_over'), [(TRAINING, True), (DONE, False), (FAILED, False)])
+def test_a_task_that_was_killed_while_it_trained_has_lost_its_count(state, want_took_over):
+    files = MemoryFiles()
+    chief = ledger(files, CHIEF)
+    ledger(files, PS).write(state=state, examples=320)
+    ledger(files, PS)
+    took_over = chief.peer(PS).get('took_over')
+    assert (took_over is not None and took_over > chief.started) == want_took_over
