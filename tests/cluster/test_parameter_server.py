@@ -196,10 +196,10 @@ def test_exception_in_the_model_ends_all(cluster):
 
 @pytest.mark.parametrize('victim', ['ps:0', 'chief:0'])
 def test_lost_peer_ends_all_with_138(cluster, victim):
-    process = cluster(CLUSTER, '--max_steps=100000000', '--gin_param=trainer.peer_timeout = 8')
+    process = cluster(CLUSTER, '--max_steps=100000000', '--gin_param=trainer.peer_timeout = 15')
     wait_for_training(cluster.model_dir)
     os.kill(tasks_of(cluster.model_dir)[victim], signal.SIGKILL)
-    result = program.finish(process, timeout=60).check(138)
+    result = program.finish(process, timeout=90).check(138)
     codes = exit_codes(result.out)
     assert codes.pop(victim) == 137
     assert set(codes.values()) == {138}
