@@ -18,14 +18,13 @@ from estimator_trainer import ledger as ledger_lib
 from estimator_trainer.errors import RestartableError
 from estimator_trainer.ledger import Ledger
 from estimator_trainer.settings import Settings
-from estimator_trainer.topology import Task, Topology
+from estimator_trainer.topology import CHIEF, Task, Topology
 
 _POLL_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 5.0
 _REPORT_SECONDS = 30.0
 # One request can come as two signals: `timeout` and some launchers signal both the process and its group.
 _SAME_SIGNAL_SECONDS = 1.0
-CHIEF = Task('chief', 0)
 _CHIEF_HAS_ENDED = (ledger_lib.ENDING, ledger_lib.TRAINED, ledger_lib.DONE)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import tqdm
 
 from estimator_trainer import console
-from estimator_trainer.summary import DONE, Summary
+from estimator_trainer.summary import Summary
 
 _LONGEST_ETA = 1e9  # seconds, some 30 years
 
@@ -90,7 +90,7 @@ class Report:
             facts['warnings'] = len(summary.warnings)
         facts['summary'] = summary_path
         because = f' ({summary.stopped_because})' if summary.stopped_because else ''
-        console.out(f'{summary.status if summary.status != DONE else "done"}{because}')
+        console.out(f'{summary.status}{because}')
         self._table(facts)
 
     def _table(self, facts: dict[str, Any]) -> None:

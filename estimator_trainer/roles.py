@@ -10,12 +10,9 @@ from estimator_trainer.compat import tf
 from estimator_trainer.errors import RestartableError, UserError
 from estimator_trainer.hooks import LastCheckpointHook, Stopped
 from estimator_trainer.ledger import Ledger
-from estimator_trainer.lifecycle import CHIEF
 from estimator_trainer.run import Run
 from estimator_trainer.summary import add_evaluations
-from estimator_trainer.topology import Task
-
-EVALUATOR = Task('evaluator', 0)
+from estimator_trainer.topology import CHIEF, EVALUATOR
 
 
 def perform(run: Run) -> None:

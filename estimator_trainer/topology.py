@@ -19,7 +19,7 @@ class Task(NamedTuple):
         return f'{self.job}:{self.index}'
 
 
-LOCAL = Task('local', 0)
+LOCAL, CHIEF, EVALUATOR = Task('local', 0), Task('chief', 0), Task('evaluator', 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Topology:
             return tuple(task for task in self.tasks if task.job == 'ps')
         if self.task.job == 'worker':
             return tuple(task for task in self.tasks if task.job in ('chief', 'ps'))
-        return () if self.is_local else (Task('chief', 0),)
+        return () if self.is_local else (CHIEF,)
 
     @property
     def connects_to(self) -> tuple[Task, ...]:

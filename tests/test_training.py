@@ -1,4 +1,4 @@
-"""Whole runs of one process: outcomes and their summaries, strategies, seeds, and what a person sees."""
+"""Whole runs of one process: outcomes and their summaries, strategies, seeds, broken checkpoints."""
 
 import shutil
 import subprocess
