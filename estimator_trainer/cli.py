@@ -4,6 +4,7 @@ TensorFlow is imported only when all that can be wrong without it has been check
 """
 
 import dataclasses
+import json
 import os
 import sys
 import threading
@@ -15,13 +16,13 @@ from absl import flags
 
 import estimator_trainer
 from estimator_trainer import console, dialects, gin_config, local_cluster, logs, strategies
-from estimator_trainer.errors import RestartableError, TrainerError, UserError
+from estimator_trainer.errors import RestartableError, TrainerError, UserError, graph_mode_hint
 from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.topology import Topology
 
 FLAGS = flags.FLAGS
 _SECONDS_FOR_USER_THREADS = 10.0
-MODES = ('train_and_evaluate', 'train', 'evaluate')
+MODES = ('train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'plan')
 
 # Flags that are not bindings.
 flags.DEFINE_multi_string(
@@ -44,6 +45,18 @@ flags.DEFINE_multi_string(
     'for several. Same as an import line in a gin file',
 )
 flags.DEFINE_enum('mode', 'train_and_evaluate', MODES, 'What to do.')
+flags.DEFINE_enum('plan_format', 'text', ('text', 'json'), 'How --mode=plan prints the plan.')
+flags.DEFINE_string(
+    'output',
+    None,
+    'File for --mode=predict, whose suffix is the format (.jsonl, .csv, .tfrecord); directory for --mode=export.',
+)
+flags.DEFINE_string(
+    'checkpoint',
+    None,
+    'Checkpoint (path, name or step) for --mode=evaluate, predict and export; else the newest in model_dir.',
+)
+flags.DEFINE_bool('strict_unused', False, 'Makes a binding that nothing uses an error, not a warning.')
 flags.DEFINE_string('local_cluster', None, 'Runs a cluster of processes on this machine, e.g. chief:1,worker:1,ps:1.')
 flags.DEFINE_bool('help', False, 'Shows this help.', short_name='h')
 flags.DEFINE_bool('helpfull', False, 'Shows the flags of all modules, logging (--verbosity) among them.')
@@ -70,6 +83,13 @@ BINDING_FLAGS = (
     ),
     BindingFlag('seed', 'RunConfig.tf_random_seed', flags.DEFINE_integer, 'Seeds Python, NumPy, Keras and TensorFlow.'),
 )
+# Flags that mean something in some modes only.
+_FLAGS_OF_MODES = {
+    'output': ('predict', 'export'),
+    'checkpoint': ('evaluate', 'predict', 'export'),
+    'plan_format': ('plan',),
+    'local_cluster': ('train_and_evaluate', 'train'),
+}
 for _flag in BINDING_FLAGS:
     _flag.define(_flag.name, None, f'{_flag.help} Binds {_flag.binding}.')
 
@@ -101,6 +121,8 @@ def main(argv: Sequence[str]) -> int:
         missing = gin_config.missing_binding(error)
         if missing is None:
             traceback.print_exc()
+            if hint := graph_mode_hint(error):
+                console.say(f'error: {hint}')
             return TrainerError.exit_code
         console.say(f'error: {missing}')
         return missing.exit_code
@@ -113,6 +135,9 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
     if FLAGS.help or FLAGS.helpfull:
         console.out(_help())
         return 0
+    _check_flags_of_modes()
+    if gin_config.needs_tensorflow(FLAGS.gin_file, FLAGS.gin_search_path, FLAGS.gin_param):
+        _import_tensorflow(lifecycle)
     config = gin_config.read(FLAGS.gin_file, FLAGS.gin_param, FLAGS.gin_search_path)
     remaining = [argv[0], *remaining[1:]]
     if not gin_config.user_modules(config, FLAGS.import_module):
@@ -127,11 +152,19 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
     where = '--strategy' if FLAGS.strategy is not None else 'RunConfig.train_distribute'
     strategy = strategies.choose(_value(config, 'RunConfig.train_distribute'), topology, where)
 
-    lifecycle.watch_signals()
-    _prepare_tensorflow(config, strategy)
+    _import_tensorflow(lifecycle)
+    strategies.set_up_devices(strategy, config)  # before a user module can run an op that would fix them
     _import_modules(config)
     _parse_remaining_flags(remaining)
     return _run_experiment(config, topology, lifecycle)
+
+
+def _check_flags_of_modes() -> None:
+    for name, modes in _FLAGS_OF_MODES.items():
+        if FLAGS[name].present and FLAGS.mode not in modes:
+            raise UserError(f'--{name} is for --mode={" or ".join(modes)}, not {FLAGS.mode}')
+    if FLAGS.mode == 'predict' and FLAGS.output is None:
+        raise UserError('--mode=predict needs --output=FILE, with the suffix .jsonl, .csv or .tfrecord')
 
 
 def _parse_flags(argv: list[str], known_only: bool) -> list[str]:
@@ -164,81 +197,134 @@ def _value(config: gin_config.Config, binding: str) -> Any:
     return config.literal(binding)
 
 
-def _prepare_tensorflow(config: gin_config.Config, strategy: Any) -> None:
-    """Imports TensorFlow and sets up its devices, before a user module can run an op that would fix them."""
+def _import_tensorflow(lifecycle: Lifecycle) -> None:
+    """Imports TensorFlow, once signals are watched and logging is set up: both must precede it."""
+    if 'tensorflow' in sys.modules and lifecycle.watching:
+        return
+    lifecycle.watch_signals()
     verbosity = FLAGS.verbosity if FLAGS['verbosity'].present else None
     logs.configure(verbosity)
     with logs.stderr_held_back(verbosity):
         from estimator_trainer import compat  # noqa: F401
-
-    strategies.set_up_devices(strategy, config)
 
 
 def _import_modules(config: gin_config.Config) -> None:
     if os.getcwd() not in sys.path:  # The console script's sys.path does not have it, that of `python -m` has.
         sys.path.insert(0, os.getcwd())
     # These make `experiment`, `RunConfig` and `trainer` known to gin.
-    from estimator_trainer import experiment, run_config, settings  # noqa: F401
+    from estimator_trainer import experiment, registry, run_config, settings  # noqa: F401
 
     try:
         gin_config.import_modules(config, FLAGS.import_module)
     except flags.DuplicateFlagError as error:
         raise UserError(' '.join(str(error).split())) from None
-    strategies.register_classes()
+    registry.register(config)
 
 
 def _run_experiment(config: gin_config.Config, topology: Topology, lifecycle: Lifecycle) -> int:
     import gin
 
-    from estimator_trainer import roles
-    from estimator_trainer.experiment import experiment
-    from estimator_trainer.hooks import Stopped
-    from estimator_trainer.run import Run
-    from estimator_trainer.settings import trainer
-    from estimator_trainer.summary import DONE, FAILED, INTERRUPTED
+    from estimator_trainer import preparation
 
     overrides = {
         flag.binding: (f'--{flag.name}', FLAGS[flag.name].value)
         for flag in BINDING_FLAGS
         if FLAGS[flag.name].value is not None
     }
+    tf_config = dialects.given()
     gin_config.apply(config, overrides)
+    bindings = gin_config.bindings(config, overrides)
     # User modules may be imported late, which registers configurables; a locked config would refuse them.
     with gin.unlock_config():
-        lifecycle.settings = trainer()
-        run = Run(experiment(), topology, lifecycle, FLAGS.mode)
-        run.describe([source.name for source in config.sources])
-
-        def finish_aborted(message: str, exit_code: int) -> None:
-            if lifecycle.signalled:
-                run.finish(INTERRUPTED, 'signal')
-            elif exit_code:
-                run.finish(FAILED, 'error', message)
-
-        lifecycle.before_abort(finish_aborted)
         try:
-            roles.perform(run)
-        except Stopped:
-            pass
-        except BaseException as error:
-            mistake = error if isinstance(error, UserError) else gin_config.missing_binding(error)
-            if mistake and not run.started:
-                raise mistake from None  # found before the first step, it leaves nothing behind
-            try:
-                run.finish(FAILED, 'error', f'{type(error).__name__}: {gin_config.first_line(error)}')
-            except Exception as further:  # What has gone wrong first is what matters.
-                console.say(f'cannot write {run.summary_path}: {gin_config.first_line(further)}')
-            if 'No space left on device' in str(error):
-                raise TrainerError(f'no space left on the device of {run.model_dir}') from None
-            if mistake:
-                raise TrainerError(gin_config.first_line(mistake)) from None
+            run = _make_run(config, bindings, topology, lifecycle, overrides)
+            preparation.prepare(run, bindings, FLAGS.strict_unused)
+            if FLAGS.mode == 'plan':
+                _print_plan(run, bindings, tf_config)
+                return 0
+            preparation.check_fit(run)
+        except Exception as error:
+            if mistake := _mistake(error, bindings):
+                raise mistake from None
             raise
-        stop = lifecycle.stop
-        if stop is not None and stop.exit_code:
+        return _perform(run, config, bindings)
+
+
+def _make_run(
+    config: gin_config.Config,
+    bindings: Sequence[gin_config.Binding],
+    topology: Topology,
+    lifecycle: Lifecycle,
+    overrides: dict[str, tuple[str, Any]],
+) -> Any:
+    from estimator_trainer.experiment import experiment
+    from estimator_trainer.run import Options, Run
+    from estimator_trainer.settings import trainer
+
+    gin_config.check_types(bindings)
+    lifecycle.settings = trainer()
+    made = experiment()
+    mode = FLAGS.mode
+    if mode == 'plan':
+        mode = 'train_and_evaluate' if made.eval_input_fn is not None else 'train'
+    resolved = gin_config.resolved(config, FLAGS.import_module, overrides)
+    return Run(made, topology, lifecycle, Options(mode, FLAGS.output, FLAGS.checkpoint, resolved))
+
+
+def _mistake(error: Exception, bindings: Sequence[gin_config.Binding]) -> UserError | None:
+    """Returns the one-line error, with its place, for an exception that a user's mistake has caused, else None."""
+    if not isinstance(error, UserError):
+        error = gin_config.missing_binding(error) or gin_config.unexpected_argument(error, bindings)
+    return None if error is None else UserError(gin_config.locate(gin_config.first_line(error), bindings))
+
+
+def _print_plan(run: Any, bindings: Sequence[gin_config.Binding], tf_config: Any) -> None:
+    from estimator_trainer import plan
+
+    made = plan.make(run, bindings, tf_config)
+    for line in [json.dumps(made, indent=2)] if FLAGS.plan_format == 'json' else plan.text(made):
+        console.out(line)
+
+
+def _perform(run: Any, config: gin_config.Config, bindings: Sequence[gin_config.Binding]) -> int:
+    from estimator_trainer import plan, roles
+    from estimator_trainer.hooks import Stopped
+    from estimator_trainer.summary import DONE, FAILED, INTERRUPTED
+
+    lifecycle = run.lifecycle
+    run.report.start(f'{run.mode} {" ".join(source.name for source in config.sources)}', plan.head(run))
+    run.report.table(('override', line) for line in plan.overridden(bindings))
+
+    def finish_aborted(message: str, exit_code: int) -> None:
+        if lifecycle.signalled:
             run.finish(INTERRUPTED, 'signal')
-            return stop.exit_code
-        run.finish(DONE)
-        return 0
+        elif exit_code:
+            run.finish(FAILED, 'error', message)
+
+    lifecycle.before_abort(finish_aborted)
+    try:
+        roles.perform(run)
+    except Stopped:
+        pass
+    except BaseException as error:
+        mistake = _mistake(error, bindings)
+        if mistake and not run.started:
+            raise mistake from None  # found before the first step, it leaves nothing behind
+        try:
+            run.finish(FAILED, 'error', f'{type(error).__name__}: {gin_config.first_line(error)}')
+        except Exception as further:  # What has gone wrong first is what matters.
+            console.say(f'cannot write {run.summary_path}: {gin_config.first_line(further)}')
+        if 'No space left on device' in str(error):
+            raise TrainerError(f'no space left on the device of {run.model_dir}') from None
+        if mistake:
+            raise TrainerError(gin_config.first_line(mistake)) from None
+        raise
+    stop = lifecycle.stop
+    if stop is not None and stop.exit_code:
+        run.finish(INTERRUPTED, 'signal')
+        return stop.exit_code
+    run.finish(DONE)
+    return 0
 
 
 def _help() -> str:

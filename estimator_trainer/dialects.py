@@ -36,6 +36,12 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Topology:
     return Topology(cluster, _task(task, cluster), run_id=str(config.get('run_id') or ''))
 
 
+def given(environ: Mapping[str, str] = os.environ) -> Any:
+    """Returns the content of TF_CONFIG, which `from_environment` has checked, or None where there is none."""
+    text = environ.get('TF_CONFIG', '').strip()
+    return json.loads(text) if text else None
+
+
 def _cluster(cluster: Any) -> dict[str, tuple[str, ...]]:
     if not isinstance(cluster, dict):
         raise UserError(f'TF_CONFIG: "cluster": expected job names with lists of addresses, found {cluster!r}')

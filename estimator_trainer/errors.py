@@ -5,6 +5,8 @@ found there, what was expected, and the nearest valid name.
 """
 
 import difflib
+import re
+import traceback
 from collections.abc import Iterable
 
 
@@ -33,3 +35,25 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     """Returns `"; did you mean 'a' or 'b'?"` for the names in `valid` close to `name`, or an empty string."""
     matches = difflib.get_close_matches(name, list(dict.fromkeys(valid)), n=3, cutoff=0.6)
     return f'; did you mean {" or ".join(repr(match) for match in matches)}?' if matches else ''
+
+
+# What TensorFlow says where code for eager mode meets a graph.
+_EAGER_CODE = re.compile(
+    r"Tensor' object has no attribute '(?P<method>numpy)'|"
+    r'(?P<bool>[Uu]sing a( symbolic)? `?tf.Tensor`? as a Python `?bool`?)|'
+    r'(?P<iteration>[Ii]terating over a( symbolic)? `?tf.Tensor`?)'
+)
+
+
+def graph_mode_hint(error: BaseException) -> str | None:
+    """Returns a line about code that only works in eager mode, or None for another error."""
+    found = _EAGER_CODE.search(str(error))
+    if not found:
+        return None
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if 'site-packages' not in frame.filename] or frames
+    what = {'method': '.numpy()', 'bool': 'a tensor as a Python bool', 'iteration': 'iterating over a tensor'}
+    return (
+        f'model_fn and input_fn run in graph mode: {what[found.lastgroup]} is not available '
+        f'({users[-1].filename}:{users[-1].lineno})'
+    )

@@ -36,7 +36,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         should_stop: Callable[[], bool],
         before_session: Callable[[], None],
         on_start: Callable[[], None],
-        on_batch: Callable[[list[int]], None],
+        on_first_step: Callable[[list[int]], None],
         on_step: Callable[[int], None] | None,
         on_progress: Callable[[int, float, float, float | None], None],
         last_step: int | None = None,
@@ -48,7 +48,8 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
             should_stop: asked after each step.
             before_session: called when the graph is built, before the session is made.
             on_start: called once the session is ready for the first step.
-            on_batch: called with the replicas' batch sizes after the first step.
+            on_first_step: called after the first step with the replicas' batch sizes (none where batches have no batch
+                dimension).
             on_step: called with global_step after each step.
             on_progress: called with global_step, loss, steps per second and examples per second (or None).
             last_step: with asynchronous workers, the global_step to stop at. Estimator's own hook looks at a value from
@@ -58,7 +59,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self._last_step = last_step
         self._should_stop = should_stop
         self._before_session = before_session
-        self._on_start, self._on_batch, self._on_step = on_start, on_batch, on_step
+        self._on_start, self._on_first_step, self._on_step = on_start, on_first_step, on_step
         self._on_progress = on_progress
         self._runs = 0
         self.step = 0
@@ -101,8 +102,8 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         step, loss, sizes = run_values.results
-        if self.examples == 0 and len(sizes):
-            self._on_batch([int(size) for size in sizes])
+        if not self._runs:
+            self._on_first_step([int(size) for size in sizes])
         self.examples = _add(self.examples, sizes)
         self._last_run = run_context
         self._runs += 1
@@ -187,6 +188,11 @@ class EvaluationHook(tf.compat.v1.train.SessionRunHook):
             self._say(f'evaluating: {self.batches:,} batches so far')
         if self._should_stop():
             raise Stopped
+
+    def end(self, session):
+        # Here, for Estimator goes on to write the metrics of nothing, which look perfect.
+        if not self.batches:
+            raise TrainerError('experiment.eval_input_fn produced no batches')
 
 
 class CheckpointListener(tf.compat.v1.train.CheckpointSaverListener):

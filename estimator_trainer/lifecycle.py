@@ -42,6 +42,7 @@ class Lifecycle:
         stop: set once the process was told to stop. Who can stop in good order looks at it.
         training: whether a training session runs.
         needs_peers: whether it matters to this task that a peer fails or is lost.
+        watching: whether signals are watched.
         graceful: whether someone is looking at `stop` now; if not, a signal ends the process at once.
     """
 
@@ -51,6 +52,7 @@ class Lifecycle:
         self.needs_peers = True
         self.graceful = False
         self.settings = Settings()
+        self.watching = False
         self._say = say
         self._ledger: Ledger | None = None
         self._before_abort: list[Callable[[str, int], None]] = []
@@ -80,6 +82,7 @@ class Lifecycle:
 
     def watch_signals(self) -> None:
         """Handles SIGINT and SIGTERM from now on. To be called in the main thread, before TensorFlow is imported."""
+        self.watching = True
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         # The C-level handler writes the signal's number even while the main thread is blocked.

@@ -3,6 +3,7 @@
 import datetime
 import os
 import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tqdm
@@ -35,17 +36,20 @@ class Report:
             self._summary.warnings.append(message)
             console.say(f'WARNING: {message}')
 
-    def start(self, title: str, **facts: Any) -> None:
-        """Prints the head of the run: a title and a line for each fact."""
-        console.out(title)
-        self._table(facts)
+    def start(self, title: str, facts: Mapping[str, Any]) -> None:
+        """Prints the head of the run: versions, a title, and a line for each fact."""
+        versions = self._summary.versions
+        console.out(
+            f'estimator_trainer {versions["estimator_trainer"]}, TensorFlow {versions["tensorflow"]}: {title}',
+        )
+        self.table(facts.items())
 
     def batch(self, sizes: list[int]) -> None:
         """Prints the batch arithmetic, known once the first batch has been consumed."""
         line = f'{sum(sizes):,} examples a step'
         if len(sizes) > 1:
             line += f' ({len(sizes)} replicas: {" + ".join(map(str, sizes))})'
-        self._table({'batch': line})
+        self.table([('batch', line)])
 
     def step(self, step: int) -> None:
         """Moves the progress bar."""
@@ -72,8 +76,12 @@ class Report:
         """Prints the metrics of an evaluation."""
         console.out(_evaluation_line(evaluation))
 
-    def finish(self, summary_path: str) -> None:
-        """Prints the table at the end of the run."""
+    def export(self, export: dict[str, Any]) -> None:
+        """Prints where an export was written."""
+        console.out(f'export {export["name"]!r} of step {export["step"]:,}: {export["path"]}')
+
+    def finish(self, summary_path: str | None, **more: Any) -> None:
+        """Prints the table at the end of the run, with further facts of its mode."""
         summary = self._summary
         facts: dict[str, Any] = {}
         if summary.first_step is not None:
@@ -84,17 +92,26 @@ class Report:
             facts['examples'] = f'{summary.examples:,}'
         if summary.evaluations:
             facts['evaluation'] = _evaluation_line(summary.evaluations[-1]).removeprefix('evaluation ')
+            if summary.evaluations_skipped:
+                facts['evaluations'] = (
+                    f'{len(summary.evaluations)} done, {summary.evaluations_skipped} skipped (trainer.throttle_secs)'
+                )
+        if summary.exports:
+            facts['export'] = summary.exports[-1]['path']
         if summary.checkpoint:
             facts['checkpoint'] = summary.checkpoint
         if summary.warnings:
             facts['warnings'] = len(summary.warnings)
-        facts['summary'] = summary_path
+        if summary_path:
+            facts['summary'] = summary_path
+        facts |= more
         because = f' ({summary.stopped_because})' if summary.stopped_because else ''
         console.out(f'{summary.status}{because}')
-        self._table(facts)
+        self.table(facts.items())
 
-    def _table(self, facts: dict[str, Any]) -> None:
-        for name, value in facts.items():
+    def table(self, facts: Iterable[tuple[str, Any]]) -> None:
+        """Prints a line for each (name, value)."""
+        for name, value in facts:
             console.out(f'  {name:<11}{value}')
 
     def close(self) -> None:

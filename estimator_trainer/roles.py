@@ -18,18 +18,28 @@ from estimator_trainer.topology import CHIEF, EVALUATOR
 def perform(run: Run) -> None:
     """Does what this task has to do and returns when it is done, or when the process was told to stop."""
     task = run.topology.task
-    if run.mode == 'evaluate' and not run.topology.is_local:
-        raise UserError(f'--mode=evaluate runs in one process, but TF_CONFIG makes this one {task}; unset TF_CONFIG')
+    if not run.trains and not run.topology.is_local:
+        raise UserError(f'--mode={run.mode} runs in one process, but TF_CONFIG makes this one {task}; unset TF_CONFIG')
     if run.mode == 'train' and task.job == 'evaluator':
         raise UserError('--mode=train has no work for an evaluator; leave it out, or use --mode=train_and_evaluate')
     roles = {'chief': _Chief, 'worker': _Worker, 'ps': _ParameterServer, 'evaluator': _Evaluator}
     if task.job in roles:
         roles[task.job](run).perform()
         return
-    if run.mode != 'evaluate':
-        run.train()
-    if run.mode != 'train' and run.lifecycle.stop is None:
-        run.evaluate()
+    if not run.trains:
+        getattr(run, run.mode)()
+        return
+    run.train()
+    if run.lifecycle.stop is None:
+        _end(run)
+
+
+def _end(run: Run) -> None:
+    """Evaluates and exports what a training that has ended well has made."""
+    if run.mode == 'train_and_evaluate':
+        run.evaluate(final=True)
+    else:
+        run.final_export()
 
 
 class _ClusterTask:
@@ -122,7 +132,7 @@ class _Chief(_ClusterTask):
         self._server = self.start_server()
         self.run.examples_elsewhere = None  # until the workers have ended
         if self.run.config.save_checkpoints_steps or self.run.config.save_checkpoints_secs:
-            self.run.chief_hook = self._checkpoint_hook
+            self.run.model.chief_hook = self._checkpoint_hook
         self.run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING)
         self.train()
         self._count_examples()
@@ -130,8 +140,8 @@ class _Chief(_ClusterTask):
             return
         self.ledger.write(state=ledger.TRAINED, **self.progress())
         self.lifecycle.needs_peers = False
-        if self.run.mode == 'train_and_evaluate' and not self._has_evaluator():
-            self.run.evaluate()
+        if self.run.mode == 'train' or not self._has_evaluator():
+            _end(self.run)
 
     def _has_evaluator(self) -> bool:
         # Some launchers leave the evaluator out of the cluster: its record tells that there is one.
@@ -227,8 +237,8 @@ class _Evaluator(_ClusterTask):
         self.lifecycle.wait_for_peers(self.topology)
         while not self.lifecycle.signalled:
             done = self.chief_is(ledger.TRAINED, ledger.DONE)  # asked before the checkpoint is looked up
-            if done or self.run.newest_checkpoint():
-                self.run.evaluate()
+            if done or self.run.checkpoint():
+                self.run.evaluate(final=done)
             if done:
                 break
             self._pause()
@@ -239,7 +249,7 @@ class _Evaluator(_ClusterTask):
         """Adds the evaluations to the summary that the chief has written."""
         seconds = self.lifecycle.settings.grace_period
         if self.lifecycle.wait_until(lambda: self.chief_is(ledger.DONE), seconds, lambda: [str(CHIEF)]):
-            add_evaluations(self.run.summary_path, self.run.summary.evaluations)
+            add_evaluations(self.run.summary_path, self.run.summary.evaluations, self.run.summary.exports)
 
     def _pause(self) -> None:
         end = time.monotonic() + max(self.lifecycle.settings.throttle_secs, 0.5)

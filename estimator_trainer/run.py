@@ -1,132 +1,110 @@
 """One task's run: the Estimator calls that an experiment stands for, and the summary of what came of them."""
 
 import contextlib
+import dataclasses
 import datetime
 import functools
 import os
-import re
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
 
-import estimator_trainer
+from estimator_trainer import checkpoints, predictions, saved_config
 from estimator_trainer.compat import tf
+from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import TrainerError, UserError
 from estimator_trainer.experiment import SESSION_HOOK, Experiment
+from estimator_trainer.exports import Exports
 from estimator_trainer.hooks import CheckpointListener, EvaluationHook, Stopped, TrainingHook
 from estimator_trainer.lifecycle import Lifecycle
+from estimator_trainer.models import Model
 from estimator_trainer.report import Report
 from estimator_trainer.run_config import RunConfig
 from estimator_trainer.summary import INTERRUPTED, Summary
 from estimator_trainer.topology import Topology
-from estimator_trainer.user_fns import bind_input_fn, bind_model_fn, takes_input_context
+from estimator_trainer.user_fns import bind_input_fn, takes_input_context
+
+TRAINING_MODES = ('train_and_evaluate', 'train')
+_WRITES_SUMMARY = (*TRAINING_MODES, 'evaluate', 'export')
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What to do with an experiment.
+
+    Attributes:
+        mode: 'train_and_evaluate', 'train', 'evaluate', 'predict' or 'export'.
+        output: where predictions or an export are written.
+        checkpoint: the checkpoint to evaluate, predict from or export; None is the newest.
+        resolved_config: the text of config.gin.
+    """
+
+    mode: str
+    output: str | None = None
+    checkpoint: str | None = None
+    resolved_config: str = ''
 
 
 class Run:
-    """Trains and evaluates one experiment in one task.
+    """Trains, evaluates, predicts with or exports one experiment in one task.
 
     Attributes:
         config: the task's RunConfig.
         summary: what has happened so far.
         hook: the hook of the training session, None before it.
         examples_elsewhere: number of examples that other tasks have trained on; None where they cannot be counted.
+        model: the Estimators, and their graphs, built once before anything is written.
     """
 
-    def __init__(self, experiment: Experiment, topology: Topology, lifecycle: Lifecycle, mode: str):
-        """Checks what can be checked; writes nothing.
+    def __init__(self, experiment: Experiment, topology: Topology, lifecycle: Lifecycle, options: Options):
+        """Writes nothing.
 
         Raises:
-            UserError: the experiment lacks a part that `mode` needs, or model_dir lacks a checkpoint.
+            UserError: RunConfig refuses a field.
         """
         self.experiment = experiment
         self.topology = topology
         self.lifecycle = lifecycle
-        self.mode = mode
+        self.options = options
+        self.mode = options.mode
         self.config = RunConfig(topology=topology)
         self.model_dir = self.config.model_dir or self._temporary_model_dir()
         if self.config.model_dir is None:
             self.config = self.config.replace(model_dir=self.model_dir)
         self.summary_path = os.path.join(self.model_dir, 'run', 'summary.json')
-        self.summary = Summary(mode)
+        self.summary = Summary(self.mode)
         self.report = Report(self.summary, experiment.max_steps, '' if topology.is_local else ' in this task')
         self.hook: TrainingHook | None = None
         self.examples_elsewhere: int | None = 0
+        self.exports = Exports(experiment.exporters, self.model_dir, self._on_export)
+        self.model = Model(experiment, self.config, topology)
         self._last_evaluation = time.monotonic()
-        self._check()
+        self._results: dict[int, dict[str, Any]] = {}
+        self._outcome: dict[str, str] = {}
 
     def _temporary_model_dir(self) -> str:
         if not self.topology.is_local:
             raise UserError('the tasks of a cluster need a common --model_dir (RunConfig.model_dir)')
-        if self.mode == 'evaluate':
-            raise UserError('--mode=evaluate needs the --model_dir (RunConfig.model_dir) of a trained model')
+        if not self.trains:
+            raise UserError(f'--mode={self.mode} needs the --model_dir (RunConfig.model_dir) of a trained model')
         return os.path.join(tempfile.gettempdir(), f'estimator_trainer-{datetime.datetime.now():%Y%m%d-%H%M%S-%f}')
 
     @functools.cached_property
-    def _estimator(self) -> tf.estimator.Estimator:
-        return self._make_estimator(self.config)
+    def user_hooks(self) -> list[tf.compat.v1.train.SessionRunHook]:
+        """The hooks of the experiment, made where they are functions."""
+        hooks = [
+            hook if isinstance(hook, SESSION_HOOK) else hook(self.model.estimator) for hook in self.experiment.hooks
+        ]
+        for hook in hooks:
+            if not isinstance(hook, SESSION_HOOK):
+                raise UserError(f'experiment.hooks: a function returned {hook!r}; expected a SessionRunHook')
+        return hooks
 
-    def _make_estimator(self, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:
-        model_fn = bind_model_fn(self.experiment.model_fn, config.tf_random_seed, self.chief_hook)
-        return tf.estimator.Estimator(model_fn, config=config, params=dict(self.experiment.params))
-
-    def _check(self) -> None:
-        if '://' not in self.model_dir:
-            _check_directory(self.model_dir)
-        bind_model_fn(self.experiment.model_fn, None)
-        if self.mode != 'evaluate':
-            if self.experiment.train_input_fn is None:
-                raise UserError('experiment.train_input_fn is not bound; expected e.g. @train/my_input_fn')
-            bind_input_fn(self.experiment.train_input_fn, None)
-        if self.mode == 'train' or self.topology.task.job in ('worker', 'ps'):
-            return
-        if self.experiment.eval_input_fn is None:
-            raise UserError(f'experiment.eval_input_fn is not bound; bind it, or use --mode=train (not {self.mode})')
-        if not (self.config.save_checkpoints_steps or self.config.save_checkpoints_secs):
-            raise UserError('RunConfig: evaluation needs checkpoints; bind save_checkpoints_steps or _secs')
-        if self.mode == 'evaluate' and self.newest_checkpoint() is None:
-            raise UserError(f'--mode=evaluate: no checkpoint in {self.model_dir}')
-        self._check_evaluation_input()
-
-    def _check_evaluation_input(self) -> None:
-        """Builds the evaluation input once before training: a mistake in it should not show after hours."""
-        with tf.Graph().as_default():
-            config, experiment = self.config, self.experiment
-            input_fn = bind_input_fn(experiment.eval_input_fn, config.tf_random_seed)
-            data = input_fn(tf.estimator.ModeKeys.EVAL, dict(experiment.params), config)
-            if experiment.eval_steps is not None or not isinstance(data, tf.data.Dataset | tf.compat.v1.data.Dataset):
-                return
-            try:
-                with tf.compat.v1.Session(config=config.session_config) as session:
-                    cardinality = session.run(tf.data.experimental.cardinality(data))
-            except tf.errors.OpError:
-                return  # A dataset that needs tables or iterators initialised; evaluation does that.
-        if cardinality == tf.data.INFINITE_CARDINALITY:
-            raise UserError(
-                'experiment.eval_input_fn repeats for ever and experiment.eval_steps is None: the evaluation would '
-                'never end; bind eval_steps, or do not repeat (e.g. eval/my_input_fn.repeat = False)'
-            )
-
-    def describe(self, sources: list[str]) -> None:
-        """Prints the head of the run: what, where, how, and until when."""
-        checkpoint = self.newest_checkpoint()
-        strategy = self.config.train_distribute
-        replicas = strategy.num_replicas_in_sync if strategy is not None else 1
-        facts = {
-            'model_dir': f'{self.model_dir} ({f"from step {_step_of(checkpoint)}" if checkpoint else "new"})',
-            'strategy': f'{type(strategy).__name__}, {replicas} replicas' if strategy is not None else 'none',
-        }
-        if not self.topology.is_local:
-            facts['task'] = f'{self.topology.task} of {", ".join(map(str, self.topology.tasks))}'
-            facts['strategy'] = 'parameter_server, asynchronous'
-        if self.mode != 'evaluate':
-            facts['until'] = (
-                f'step {self.experiment.max_steps:,}' if self.experiment.max_steps else 'the end of the input'
-            )
-        self.report.start(
-            f'estimator_trainer {estimator_trainer.__version__}, TensorFlow {tf.version.VERSION}: {self.mode} '
-            f'{" ".join(sources)}',
-            **facts,
-        )
+    @property
+    def trains(self) -> bool:
+        """Whether this run trains."""
+        return self.mode in TRAINING_MODES
 
     # Training.
 
@@ -137,8 +115,8 @@ class Run:
             TrainerError: there was no input.
         """
         summary, max_steps = self.summary, self.experiment.max_steps
-        summary.restored_from = self.newest_checkpoint()
-        start = _step_of(summary.restored_from) if summary.restored_from else 0
+        summary.restored_from = checkpoints.newest(self.model_dir)
+        start = checkpoints.step_of(summary.restored_from) if summary.restored_from else 0
         summary.first_step = summary.final_step = start
         if self.nothing_to_train():
             summary.stopped_because = 'nothing_to_do'
@@ -151,7 +129,7 @@ class Run:
             should_stop=lambda: self.lifecycle.stop is not None,
             before_session=self.before_session,
             on_start=self._on_start,
-            on_batch=self.report.batch,
+            on_first_step=self._on_first_step,
             on_step=self.report.step if self.report.on_terminal else None,
             on_progress=self.report.progress,
         )
@@ -159,14 +137,14 @@ class Run:
         if self.mode == 'train_and_evaluate' and self.topology.is_local:
             listeners.append(CheckpointListener(self._on_checkpoint))
         try:
-            self._estimator.train(
+            self.model.estimator.train(
                 bind_input_fn(self.experiment.train_input_fn, self.config.tf_random_seed, self.topology),
-                hooks=[*self._user_hooks(), self.hook],
+                hooks=[*self.user_hooks, self.hook],
                 max_steps=max_steps,
                 saving_listeners=listeners,
             )
         except (tf.errors.NotFoundError, tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-            why = None if self.started else _why_not_restored(error)
+            why = None if self.started else checkpoints.why_not_restored(error)
             if why is None:
                 raise
             raise TrainerError(f'{summary.restored_from} is not a checkpoint of this model: {why}') from None
@@ -176,18 +154,16 @@ class Run:
         summary.stopped_because = self._why_training_ended()
         if summary.stopped_because == 'end_of_input':
             if summary.steps == 0 and self.topology.is_local:
+                if summary.restored_from is None:
+                    checkpoints.remove(self.model_dir)  # It holds no training, and would pass for a result.
                 raise TrainerError('experiment.train_input_fn produced no batches')
             if max_steps is not None:
                 self.report.warn(f'the input ended at step {summary.final_step}, before max_steps={max_steps}')
 
     def nothing_to_train(self) -> bool:
         """Returns whether max_steps has been reached before."""
-        checkpoint, max_steps = self.newest_checkpoint(), self.experiment.max_steps
-        return max_steps is not None and checkpoint is not None and _step_of(checkpoint) >= max_steps
-
-    def _user_hooks(self) -> list[tf.compat.v1.train.SessionRunHook]:
-        hooks = self.experiment.hooks
-        return [hook if isinstance(hook, SESSION_HOOK) else hook(self._estimator) for hook in hooks]
+        checkpoint, max_steps = checkpoints.newest(self.model_dir), self.experiment.max_steps
+        return max_steps is not None and checkpoint is not None and checkpoints.step_of(checkpoint) >= max_steps
 
     def _warn_of_unsharded_input(self) -> None:
         pipelines = len(self.topology.training_tasks)
@@ -198,8 +174,6 @@ class Run:
             )
 
     # What the roles of a cluster have to say to the training.
-
-    chief_hook: Callable[[tf.compat.v1.train.Scaffold], tf.compat.v1.train.SessionRunHook] | None = None
 
     def before_session(self) -> None:
         """Called when the graph is built, before the session is made."""
@@ -216,7 +190,14 @@ class Run:
         self.lifecycle.graceful = self.lifecycle.training = True
         self.on_training_start()
         if self.topology.is_chief:
+            saved_config.write_config(self.model_dir, self.options.resolved_config)
             self.write_summary()
+
+    def _on_first_step(self, sizes: list[int]) -> None:
+        if sizes:
+            self.report.batch(sizes)
+        if self.topology.is_chief:
+            saved_config.write_operative_config(self.model_dir)
 
     def _count_training(self) -> None:
         if not self.started:
@@ -233,68 +214,117 @@ class Run:
             return 'early_stopping'
         return self.lifecycle.stop.reason if self.lifecycle.stop else 'end_of_input'
 
-    # Evaluation.
+    # Evaluation, prediction, export.
+
+    def checkpoint(self) -> str | None:
+        """Returns the checkpoint to work with: the one asked for, else the newest in model_dir, or None."""
+        if self.options.checkpoint is not None:
+            return checkpoints.find(self.options.checkpoint, self.model_dir, '--checkpoint')
+        return checkpoints.newest(self.model_dir)
 
     def _on_checkpoint(self, step: int) -> None:
         begin = time.monotonic()
-        if not self.lifecycle.signalled and begin - self._last_evaluation >= self.lifecycle.settings.throttle_secs:
-            # A stop breaks the evaluation off here, and the training by its own hook, which has yet to see this step.
-            with contextlib.suppress(Stopped):
-                self.evaluate()
-            self._last_evaluation = time.monotonic()
-            self.hook.leave_out(self._last_evaluation - begin)
+        if self.lifecycle.signalled:
+            return
+        if begin - self._last_evaluation < self.lifecycle.settings.throttle_secs:
+            self.summary.evaluations_skipped += 1
+            return
+        # A stop breaks the evaluation off here, and the training by its own hook, which has yet to see this step.
+        with contextlib.suppress(Stopped):
+            self.evaluate()
+        self._last_evaluation = time.monotonic()
+        self.hook.leave_out(self._last_evaluation - begin)
 
-    def evaluate(self) -> None:
-        """Evaluates the newest checkpoint, unless that has been done, and adds the result to the summary.
+    def evaluate(self, final: bool = False) -> None:
+        """Evaluates a checkpoint, unless that has been done, adds the result to the summary, and calls the exporters.
+
+        Args:
+            final: whether training has ended with this checkpoint.
 
         Raises:
-            TrainerError: there is no checkpoint, or no evaluation input.
+            TrainerError: there is no checkpoint, no evaluation input, or no final export.
             Stopped: the process was told to stop meanwhile.
         """
-        checkpoint = self.newest_checkpoint()
+        checkpoint = self.checkpoint()
         if checkpoint is None:
             raise TrainerError(f'no checkpoint in {self.model_dir} to evaluate')
-        if any(evaluation['step'] == _step_of(checkpoint) for evaluation in self.summary.evaluations):
-            return
+        step = checkpoints.step_of(checkpoint)
+        if step not in self._results:
+            self._results[step] = self._evaluate(checkpoint)
+        if self.mode == 'train_and_evaluate':
+            result = self._results[step]
+            self.exports.after_evaluation(self.model.evaluating_estimator, checkpoint, step, result, final)
+
+    def _evaluate(self, checkpoint: str) -> dict[str, Any]:
         self.lifecycle.graceful = True
         hook = EvaluationHook(lambda: self.lifecycle.signalled)
-        metrics = self._evaluating_estimator().evaluate(
+        result = self.model.evaluating_estimator.evaluate(
             bind_input_fn(self.experiment.eval_input_fn, self.config.tf_random_seed),
             steps=self.experiment.eval_steps,
             hooks=[hook],
             checkpoint_path=checkpoint,
         )
-        if not hook.batches:
-            raise TrainerError('experiment.eval_input_fn produced no batches')
-        evaluation = {
-            'name': 'eval',
-            'step': int(metrics.pop('global_step')),
-            # Without the metrics that are no numbers: a vector is an array, an image summary is bytes.
-            'metrics': {name: value.item() for name, value in metrics.items() if getattr(value, 'ndim', None) == 0},
-            'examples': hook.examples,
-        }
-        self.summary.evaluations.append(evaluation)
-        self.report.evaluation(evaluation)
+        # Without the metrics that are no numbers: a vector is an array, an image summary is bytes.
+        metrics = {name: value.item() for name, value in result.items() if getattr(value, 'ndim', None) == 0}
+        step = metrics.pop('global_step')
+        self.summary.evaluations.append(
+            {'name': 'eval', 'step': step, 'metrics': metrics, 'examples': hook.examples},
+        )
+        self.report.evaluation(self.summary.evaluations[-1])
+        for user_hook in self.user_hooks if self.started else ():
+            if isinstance(user_hook, EarlyStopping) and (warning := user_hook.evaluated(metrics)):
+                self.report.warn(warning)
+        return result
 
-    def _evaluating_estimator(self) -> tf.estimator.Estimator:
-        if self.topology.task.job in ('local', 'evaluator'):
-            return self._estimator
-        # In a cluster, RunConfig places variables on the ps tasks; evaluation reads a checkpoint and needs no peer.
-        return self._make_estimator(RunConfig(topology=Topology(), train_distribute='none', model_dir=self.model_dir))
-
-    # The outcome.
-
-    def newest_checkpoint(self) -> str | None:
-        """Returns the path prefix of the newest checkpoint in model_dir, or None.
+    def final_export(self) -> None:
+        """Exports at the end of a training that nobody evaluates.
 
         Raises:
-            TrainerError: there is one, but its name cannot be read; beginning anew would overwrite what was trained.
+            TrainerError: there is no final export.
         """
-        path = os.path.join(self.model_dir, 'checkpoint')
-        checkpoint = tf.train.latest_checkpoint(self.model_dir)
-        if checkpoint is None and tf.io.gfile.exists(path):
-            raise TrainerError(f'{path} names no checkpoint that is there; correct it, or remove it to begin anew')
-        return checkpoint
+        if not self.exports.final_exporters:
+            return
+        checkpoint = checkpoints.newest(self.model_dir)
+        if checkpoint is None:
+            raise TrainerError(f'no checkpoint in {self.model_dir} to export')
+        self.exports.final(self.model.evaluating_estimator, checkpoint, checkpoints.step_of(checkpoint))
+
+    def _on_export(self, name: str, step: int, path: str) -> None:
+        self.summary.exports.append({'name': name, 'step': step, 'path': path})
+        self.report.export(self.summary.exports[-1])
+
+    def export(self) -> None:
+        """Exports a checkpoint as a SavedModel."""
+        base = self.options.output or os.path.join(self.model_dir, 'export', 'model')
+        checkpoint = self.checkpoint()
+        path = self.model.estimator.export_saved_model(
+            base, self.model.rehearsal.receiver_fn(), checkpoint_path=checkpoint
+        )
+        self._on_export('model', checkpoints.step_of(checkpoint), tf.compat.as_str(path))
+
+    def predict(self) -> None:
+        """Writes a prediction for each example of the input.
+
+        Raises:
+            TrainerError: there was no input.
+            Stopped: the process was told to stop meanwhile.
+        """
+        self.lifecycle.graceful = True
+        input_fn = self.experiment.predict_input_fn or self.experiment.eval_input_fn
+        bound = bind_input_fn(input_fn, self.config.tf_random_seed)
+        examples = self.model.estimator.predict(bound, checkpoint_path=self.checkpoint())
+        records = predictions.write(self.options.output, self._until_stopped(examples))
+        if not records:
+            raise TrainerError('experiment.predict_input_fn produced no batches')
+        self._outcome['output'] = f'{self.options.output} ({records:,} records)'
+
+    def _until_stopped(self, examples: Iterator[Any]) -> Iterator[Any]:
+        for example in examples:
+            if self.lifecycle.signalled:
+                raise Stopped
+            yield example
+
+    # The outcome.
 
     def finish(self, status: str, stopped_because: str | None = None, error: str | None = None) -> None:
         """Completes and writes the summary, where this task is the one that writes it, and prints the table."""
@@ -308,42 +338,14 @@ class Run:
         self.summary.checkpoint = tf.train.latest_checkpoint(self.model_dir)
         if self.topology.is_chief:
             self.write_summary()
-            saved = _step_of(self.summary.checkpoint) if self.summary.checkpoint else 0
+            saved = checkpoints.step_of(self.summary.checkpoint) if self.summary.checkpoint else 0
             if self.started and self.summary.final_step > saved:
                 self.report.warn(
                     f'{self.summary.final_step - saved:,} steps since step {saved:,} are not in a checkpoint'
                 )
-            self.report.finish(self.summary_path)
+            self.report.finish(self.summary_path if self.mode in _WRITES_SUMMARY else None, **self._outcome)
 
     def write_summary(self) -> None:
-        """Writes summary.json."""
-        self.summary.write(self.summary_path)
-
-
-def _check_directory(path: str) -> None:
-    """Raises a UserError unless a local directory, or the nearest that is there above it, can be written to."""
-    there = os.path.abspath(path)
-    while not os.path.lexists(there):
-        there = os.path.dirname(there)
-    try:
-        tempfile.TemporaryFile(dir=there).close()
-    except OSError as error:
-        raise UserError(f'RunConfig.model_dir: {path}: cannot write to {there}: {error.strerror}') from None
-
-
-def _why_not_restored(error: tf.errors.OpError) -> str | None:
-    """Returns what in a checkpoint does not fit the model, or None for an error that is not about restoring one."""
-    message = error.message
-    if not isinstance(error, tf.errors.DataLossError) and 'Restoring from checkpoint failed' not in message:
-        return None
-    detail = re.search(
-        r'Key \S+ not found in checkpoint|[^\n]*(?:shape|dtype)[^\n]*', message.split('Original error:')[-1]
-    )
-    return (detail[0] if detail else message).strip().splitlines()[0]
-
-
-def _step_of(checkpoint: str) -> int:
-    try:
-        return int(tf.train.load_variable(checkpoint, tf.compat.v1.GraphKeys.GLOBAL_STEP))
-    except (tf.errors.OpError, IndexError, ValueError) as error:  # which of them depends on what is broken
-        raise TrainerError(f'cannot read global_step from {checkpoint}: {str(error).splitlines()[0]}') from None
+        """Writes summary.json, in a mode that writes to model_dir."""
+        if self.mode in _WRITES_SUMMARY:
+            self.summary.write(self.summary_path)

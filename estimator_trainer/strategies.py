@@ -11,7 +11,7 @@ from typing import Any
 import gin
 
 from estimator_trainer.errors import UserError, nearest
-from estimator_trainer.gin_config import Config, registered_names
+from estimator_trainer.gin_config import Config
 from estimator_trainer.topology import Topology
 
 LOCAL_STRATEGIES = ('none', 'one_device', 'mirrored', 'central_storage')
@@ -67,25 +67,6 @@ def set_up_devices(name: Any, config: Config) -> None:
     if cpus > 1:
         cpu = tf.config.list_physical_devices('CPU')[0]
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cpus)
-
-
-def register_classes() -> None:
-    """Makes the strategy classes known to gin, for `RunConfig.train_distribute = @MirroredStrategy()`.
-
-    To be called when the user's modules are imported: a second class of the same name would make both ambiguous.
-    """
-    from estimator_trainer.compat import tf
-
-    classes = (
-        tf.distribute.MirroredStrategy,
-        tf.distribute.OneDeviceStrategy,
-        tf.distribute.experimental.CentralStorageStrategy,
-        tf.distribute.ReductionToOneDevice,
-    )
-    known = registered_names()
-    for cls in classes:
-        if cls.__name__ not in known:
-            gin.external_configurable(cls, module='tf.distribute')
 
 
 def make(value: Any, where: str) -> Any:

@@ -38,7 +38,8 @@ class Summary:
         restored_from: the checkpoint from which training went on, None where it began anew.
         checkpoint: the newest checkpoint at the end.
         evaluations: dicts with name, step, metrics (name -> number) and examples.
-        exports: dicts with name and path.
+        evaluations_skipped: number of checkpoints that `trainer.throttle_secs` has kept from evaluation.
+        exports: dicts with name, step and path.
         warnings: what the run has warned of.
         error: the message of the error that ended the run, if one did.
         versions: package -> version.
@@ -54,7 +55,8 @@ class Summary:
     restored_from: str | None = None
     checkpoint: str | None = None
     evaluations: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    exports: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    evaluations_skipped: int = 0
+    exports: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
     error: str | None = None
     versions: dict[str, str] = dataclasses.field(default_factory=_versions)
@@ -75,10 +77,11 @@ class Summary:
         files.replace(path, json.dumps(_finite(fields), indent=2, allow_nan=False, default=str) + '\n')
 
 
-def add_evaluations(path: str, evaluations: list[dict[str, Any]]) -> None:
-    """Adds evaluations to a summary that another task has written."""
+def add_evaluations(path: str, evaluations: list[dict[str, Any]], exports: list[dict[str, Any]]) -> None:
+    """Adds evaluations and exports to a summary that another task has written."""
     fields = json.loads(files.read(path))
     fields['evaluations'] = _finite(evaluations)
+    fields['exports'] = exports
     files.replace(path, json.dumps(fields, indent=2) + '\n')
 
 

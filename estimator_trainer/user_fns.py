@@ -11,6 +11,7 @@ from typing import Any
 
 import gin
 
+from estimator_trainer import serving
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.topology import Topology
@@ -19,35 +20,42 @@ from estimator_trainer.topology import Topology
 BATCH_SIZES = 'estimator_trainer/batch_sizes'
 
 
-def bind_model_fn(model_fn: Callable, seed: int | None, chief_hook: Callable | None = None) -> Callable:
+def bind_model_fn(model_fn: Callable, seed: int | None, finish: Callable | None = None) -> Callable:
     """Returns model_fn with Estimator's full signature, whatever part of it `model_fn` takes.
 
     Args:
         model_fn: the user's function.
         seed: seeds Python, NumPy, Keras and TensorFlow before the call, where given.
-        chief_hook: given the Scaffold of a training, returns one more hook for the chief.
+        finish: given the EstimatorSpec and the mode, returns the EstimatorSpec to use.
 
     Raises:
         UserError: `model_fn` cannot be called as Estimator calls it.
     """
-    accepted = _parameters(model_fn)
+    accepted = parameters(model_fn)
     if 'features' not in accepted:
-        raise UserError(f'experiment.model_fn: {_name(model_fn)} takes no `features`, so it is no model_fn')
+        raise UserError(f'experiment.model_fn: {name_of(model_fn)} takes no `features`, so it is no model_fn')
     scope = gin.current_scope()
 
     def bound_model_fn(features, labels, mode, params, config):
         if labels is not None and 'labels' not in accepted:
-            raise UserError(f'{_name(model_fn)} takes no labels, but the input_fn returns some')
+            raise UserError(f'{name_of(model_fn)} takes no labels, but the input_fn returns some')
         optional = {'labels': labels, 'mode': mode, 'params': params, 'config': config}
         if mode != tf.estimator.ModeKeys.PREDICT:
             size = _batch_size(features, labels)
             if size is not None:
                 tf.compat.v1.add_to_collection(BATCH_SIZES, size)
-        with _scope_and_seed(scope, seed):
-            spec = model_fn(features=features, **{name: optional[name] for name in optional if name in accepted})
-        if chief_hook is not None and mode == tf.estimator.ModeKeys.TRAIN:
-            spec = spec._replace(training_chief_hooks=[*spec.training_chief_hooks, chief_hook(spec.scaffold)])
-        return spec
+        with scope_and_seed(scope, seed):
+            try:
+                spec = model_fn(features=features, **{name: optional[name] for name in optional if name in accepted})
+            except (TypeError, ValueError) as error:
+                spec = serving.refused_spec(error) if mode == tf.estimator.ModeKeys.PREDICT else None
+                if spec is None or not serving.explain(error):
+                    raise
+        if finish is None:
+            return spec
+        if not isinstance(spec, tf.estimator.EstimatorSpec):
+            raise UserError(f'{name_of(model_fn)} returned {spec!r}; expected a tf.estimator.EstimatorSpec')
+        return finish(spec, mode)
 
     return bound_model_fn
 
@@ -61,7 +69,7 @@ def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | Non
         topology: for training input; where no strategy hands out an input_context, the shard comes from here, so
             that the workers of a parameter-server cluster do not all read everything.
     """
-    accepted = _parameters(input_fn)
+    accepted = parameters(input_fn)
     scope = gin.current_scope()
 
     def bound_input_fn(mode, params, config, input_context=None):
@@ -69,22 +77,44 @@ def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | Non
             pipelines, index = topology.input_shard
             input_context = tf.distribute.InputContext(pipelines, index)
         optional = {'mode': mode, 'params': params, 'config': config, 'input_context': input_context}
-        with _scope_and_seed(scope, seed):
+        with scope_and_seed(scope, seed):
             data = input_fn(**{name: optional[name] for name in optional if name in accepted})
-        if data is None or inspect.isgenerator(data) or isinstance(data, bool | int | float):
-            raise UserError(f'{_name(input_fn)} returned {data!r}; expected a tf.data.Dataset of (features, labels)')
+        _check_data(data, name_of(input_fn))
+        _initialise_iterators()
         return data
 
     return bound_input_fn
 
 
+def _check_data(data: Any, name: str) -> None:
+    if data is None or inspect.isgenerator(data) or isinstance(data, bool | int | float):
+        raise UserError(f'{name} returned {data!r}; expected a tf.data.Dataset of (features, labels)')
+    if isinstance(data, tf.data.Dataset | tf.compat.v1.data.Dataset):
+        variant = tf.data.experimental.to_variant(data)
+        if getattr(variant, 'graph', None) is not tf.compat.v1.get_default_graph():
+            raise UserError(
+                f'{name} returned a Dataset made before; an input_fn must create the Dataset when it is called'
+            )
+        data = data.element_spec
+    if isinstance(data, list | tuple) and len(data) != 2:
+        raise UserError(f'{name} returned {len(data)} parts; expected (features, labels), or features alone')
+
+
+def _initialise_iterators() -> None:
+    """Has the session initialise the iterators that the input_fn has made itself, as Estimator does with its own."""
+    graph = tf.compat.v1.get_default_graph()
+    initializers = graph.get_collection_ref(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)
+    initializers += [op for op in graph.get_operations() if op.type == 'MakeIterator' and op not in initializers]
+
+
 def takes_input_context(input_fn: Callable) -> bool:
     """Returns whether an input_fn can be told which part of the input to read."""
-    return 'input_context' in _parameters(input_fn)
+    return 'input_context' in parameters(input_fn)
 
 
 @contextlib.contextmanager
-def _scope_and_seed(scope: list[str], seed: int | None):
+def scope_and_seed(scope: list[str], seed: int | None):
+    """Runs the block in a gin scope, with Python's, NumPy's, Keras's and TensorFlow's generators seeded."""
     if seed is not None:
         # tf_random_seed does not reach the initialisers of v1.layers, which draw from Keras's own generator.
         tf.keras.utils.set_random_seed(seed)
@@ -93,19 +123,20 @@ def _scope_and_seed(scope: list[str], seed: int | None):
         yield
 
 
-def _parameters(function: Callable) -> Collection[str]:
+def parameters(function: Callable) -> Collection[str]:
     """Returns the names of the arguments that a function can be called with."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
-        raise UserError(f'{_name(function)} does not tell its parameters; expected a Python function') from None
+        raise UserError(f'{name_of(function)} does not tell its parameters; expected a Python function') from None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return ('features', 'labels', 'mode', 'params', 'config', 'input_context')
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return [parameter.name for parameter in parameters if parameter.kind in named]
 
 
-def _name(function: Callable) -> str:
+def name_of(function: Callable) -> str:
+    """Returns a function's name for a message."""
     return getattr(function, '__name__', repr(function))
 
 

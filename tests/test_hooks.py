@@ -65,7 +65,7 @@ def train(*hooks, sizes=(8,), first_step=0, runs=10):
 
 @pytest.mark.parametrize(
     ('sizes', 'want_batch', 'want_examples'),
-    [((8,), [[[8]]], 80), ((8, 7), [[[8, 7]]], 150), ((), [], None)],
+    [((8,), [[[8]]], 80), ((8, 7), [[[8, 7]]], 150), ((), [[[]]], None)],
     ids=['one', 'replicas', 'without batch dimension'],
 )
 def test_counts(sizes, want_batch, want_examples):
@@ -78,7 +78,7 @@ def test_counts(sizes, want_batch, want_examples):
     assert hook.step == 110
     assert hook.examples == want_examples
     assert calls.of('before_session') == calls.of('on_start') == [[]]
-    assert calls.of('on_batch') == want_batch
+    assert calls.of('on_first_step') == want_batch
     assert not hook.stopped_by_hook
 
 

@@ -26,6 +26,7 @@ def test_a_run_prints_our_own_lines_only(user_project):
         r'  model_dir  M \(new\)',
         r'  strategy   none',
         r'  until      step 200',
+        r'  evaluation at every checkpoint \(each 600 s\), and at the end',
         r'  batch      8 examples a step',
         r'step 100/200 \| loss \S+ \| \S+ steps/s \| \S+ examples/s \| ETA 0:00:\d\d',
         r'step 200/200 \| loss \S+ \| \S+ steps/s \| \S+ examples/s \| ETA 0:00:00',

@@ -17,6 +17,11 @@ V1_MODULE = 'import tensorflow as tf\ntf.compat.v1.disable_v2_behavior()\n'
 
 FINITE = ['--import_module=user_module', '--gin_param=experiment.train_input_fn = @finite_input_fn']
 
+LATE = [
+    '--import_module=user_module', '--gin_param=experiment.model_fn = @late_model_fn',
+    "--gin_param=late_model_fn.fails = 'eval'",
+]  # fmt: skip
+
 RUNS = {
     'none': ['--strategy=none'],
     'one_device': ['--strategy=one_device'],
@@ -57,7 +62,9 @@ RUNS = {
     ],
     'still': ['--import_module=user_module', '--gin_param=experiment.model_fn = @still_model_fn'],
     'exiting': ['--import_module=user_module', '--gin_param=experiment.model_fn = @exiting_model_fn'],
-    'late mistake': ['--import_module=user_module', '--gin_param=experiment.model_fn = @late_mistake_model_fn'],
+    'late mistake': [*LATE, '--gin_param=late_model_fn.raises = @mistake()'],
+    'late failure': [*LATE, '--gin_param=late_model_fn.raises = @failure()'],
+    'late exit': [*LATE, '--gin_param=late_model_fn.raises = @exit_0()'],
     'broken': ['--import_module=user_module', '--gin_param=experiment.model_fn = @broken_model_fn'],
     'metrics that are no numbers': [
         '--import_module=user_module', '--gin_param=experiment.model_fn = @image_model_fn', '--max_steps=5'
@@ -211,17 +218,21 @@ def test_a_failure_after_the_start_is_told_in_one_line(runs, name, want_error):
 
 
 def test_sys_exit_of_the_user_is_no_success(runs):
-    _, results, summaries = runs
-    assert 'user code called sys.exit(0)' in results['exiting'].check(1).err
-    assert summaries['exiting']['status'] == 'failed'
+    directory, results, summaries = runs
+    for name in ('exiting', 'late exit'):
+        assert 'user code called sys.exit(0)' in results[name].check(1).err
+    assert not (directory / 'exiting').exists()
+    assert summaries['late exit']['status'] == 'failed'
 
 
 def test_an_exception_of_the_user_keeps_its_traceback(runs):
-    _, results, summaries = runs
-    assert 'user_module.py", line' in results['broken'].check(1).err
-    assert "KeyError: 'no such column'" in results['broken'].err
-    assert summaries['broken']['status'] == 'failed'
-    assert summaries['broken']['error'] == "KeyError: 'no such column'"
+    directory, results, summaries = runs
+    for name in ('broken', 'late failure'):
+        assert 'user_module.py", line' in results[name].check(1).err
+        assert "KeyError: 'no such column'" in results[name].err
+    assert not (directory / 'broken').exists()
+    assert summaries['late failure']['status'] == 'failed'
+    assert summaries['late failure']['error'] == "KeyError: 'no such column'"
 
 
 def _variables(directory, name):
@@ -246,7 +257,7 @@ def test_a_seed_repeats_a_run_bit_for_bit(runs):
 CHECKPOINTS_THAT_CANNOT_BE_RESTORED = {
     'names nothing': (lambda path: (path / 'checkpoint').write_text('garbage'), 'names no checkpoint that is there'),
     'names what is gone': (lambda path: (path / 'model.ckpt-30.index').unlink(), 'names no checkpoint that is there'),
-    'broken index': (lambda path: (path / 'model.ckpt-30.index').write_bytes(b'x' * 200), 'cannot read global_step'),
+    'broken index': (lambda path: (path / 'model.ckpt-30.index').write_bytes(b'x' * 200), 'cannot read the checkpoint'),
     'of another model': (lambda path: None, 'model.ckpt-30 is not a checkpoint of this model'),
 }
 
@@ -261,7 +272,8 @@ def test_a_checkpoint_that_cannot_be_restored_is_not_overwritten(runs):
         cases[name] = [config, f'--model_dir={name}']
     for name, result in program.run_forked(cases, directory).items():
         want_error = CHECKPOINTS_THAT_CANNOT_BE_RESTORED[name][1]
-        errors = [line for line in result.check(1).err.splitlines() if line.startswith('estimator_trainer: ')]
+        want_code = 2 if name == 'of another model' else 1
+        errors = [line for line in result.check(want_code).err.splitlines() if line.startswith('estimator_trainer: ')]
         assert 'Traceback' not in result.err
         assert len(errors) == 1, result.err
         assert want_error in errors[0]

@@ -45,6 +45,29 @@ def test_model_fn_takes_what_it_names(model_fn, want):
         assert bind_model_fn(model_fn, None)('f', 'l', TRAIN, 'p', 'c') == want
 
 
+def test_input_fn_must_create_its_dataset():
+    with tf.Graph().as_default():
+        dataset = tf.data.Dataset.range(3)
+    with tf.Graph().as_default(), pytest.raises(UserError, match='must create the Dataset when it is called'):
+        bind_input_fn(lambda: dataset, None)(TRAIN, 'p', 'c')
+
+
+@pytest.mark.parametrize('made', [lambda: tf.data.Dataset.from_tensors((1, 2, 3)), lambda: (1, 2, 3)])
+def test_input_fn_returns_features_and_labels(made):
+    with tf.Graph().as_default(), pytest.raises(UserError, match='returned 3 parts; expected .features, labels.'):
+        bind_input_fn(made, None)(TRAIN, 'p', 'c')
+
+
+def test_iterators_of_the_input_fn_are_initialised():
+    def input_fn():
+        return v1.data.make_initializable_iterator(tf.data.Dataset.range(3)).get_next()
+
+    with tf.Graph().as_default(), v1.Session() as session:
+        data = bind_input_fn(input_fn, None)(TRAIN, 'p', 'c')
+        session.run(v1.tables_initializer())
+        assert [session.run(data) for _ in range(3)] == [0, 1, 2]
+
+
 def test_labels_are_not_dropped_silently():
     def unlabelled(features, mode):
         return features
@@ -90,7 +113,7 @@ def test_the_strategys_input_context_wins():
 
 
 def test_evaluation_input_is_not_sharded():
-    assert bind_input_fn(lambda input_context=None: [input_context], None)(TRAIN, 'p', 'c') == [None]
+    assert bind_input_fn(lambda input_context=None: {'c': input_context}, None)(TRAIN, 'p', 'c') == {'c': None}
 
 
 def test_takes_input_context():
@@ -131,12 +154,12 @@ def test_a_seed_gives_each_call_the_same_numbers(bind):
             session.run(v1.global_variables_initializer())
             kernel = v1.trainable_variables()[0]
             values = [random.random(), *np.random.rand(2), *session.run(drawn), *session.run(kernel).flat]
-        return values
+        return {'values': values}
 
     def call(seed):
         arguments = ('f', None, TRAIN, 'p', 'c') if bind is bind_model_fn else (TRAIN, 'p', 'c')
         with tf.Graph().as_default():
-            return bind(function, seed)(*arguments)
+            return bind(function, seed)(*arguments)['values']
 
     first, again, other, unseeded = call(7), call(7), call(8), call(None)
     assert first == again

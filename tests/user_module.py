@@ -50,11 +50,31 @@ def exiting_model_fn(features, labels, mode):
     raise SystemExit(0)
 
 
+_calls = []
+
+
 @gin.configurable
-def late_mistake_model_fn(features, labels, mode):
-    if mode == tf.estimator.ModeKeys.EVAL:
-        raise UserError('a mistake that shows late')
+def late_model_fn(features, labels, mode, raises, fails):
+    """Raises in `mode` when its graph is built for the second time: the first time nothing has been written yet."""
+    _calls.append(mode)
+    if mode == fails and _calls.count(mode) > 1:
+        raise raises
     return my_model.my_model_fn(features, labels, mode)
+
+
+@gin.configurable
+def mistake():
+    return UserError('a mistake that shows late')
+
+
+@gin.configurable
+def failure():
+    return KeyError('no such column')
+
+
+@gin.configurable
+def exit_0():
+    return SystemExit(0)
 
 
 @gin.configurable
@@ -88,3 +108,12 @@ class StopAt(tf.compat.v1.train.SessionRunHook):
         self._left -= 1
         if not self._left:
             run_context.request_stop()
+
+
+@gin.configurable
+def my_keras_model(units=8):
+    x = tf.keras.Input([2], name='x')
+    hidden = tf.keras.layers.Dense(units, activation='relu')(x)
+    model = tf.keras.Model(x, tf.keras.layers.Dense(1, activation='sigmoid')(hidden))
+    model.compile('adam', 'binary_crossentropy', metrics=['accuracy'])
+    return model

@@ -1,0 +1,128 @@
+"""The model of an experiment as Estimator sees it: a model_fn, canned Estimators and Keras models included."""
+
+import atexit
+import functools
+import inspect
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from estimator_trainer import serving, specs, user_fns
+from estimator_trainer.compat import private, tf
+from estimator_trainer.errors import UserError
+from estimator_trainer.experiment import Experiment
+from estimator_trainer.rehearsal import Rehearsal
+from estimator_trainer.run_config import RunConfig
+from estimator_trainer.topology import Topology
+
+_ModeKeys = tf.estimator.ModeKeys
+
+
+class Model:
+    """The Estimators of an experiment in one task.
+
+    Attributes:
+        chief_hook: given the Scaffold of a training, returns one more hook for the chief.
+    """
+
+    def __init__(self, experiment: Experiment, config: tf.estimator.RunConfig, topology: Topology):
+        self._experiment = experiment
+        self._config = config
+        self._topology = topology
+        self.chief_hook: Callable[[tf.compat.v1.train.Scaffold], tf.compat.v1.train.SessionRunHook] | None = None
+
+    @functools.cached_property
+    def rehearsal(self) -> Rehearsal:
+        """The graphs, built once before anything is written."""
+        # A canned Estimator is made anew: an optimizer object that it holds may serve one training graph only.
+        source = model_of(self._experiment, self._config)[0] if self._experiment.estimator else self._source[0]
+        model_fn = user_fns.bind_model_fn(source, self._config.tf_random_seed, self._finish)
+        return Rehearsal(self._experiment, self._config, self._topology, model_fn, self._receiver_fn)
+
+    @functools.cached_property
+    def estimator(self) -> tf.estimator.Estimator:
+        """The Estimator that trains in this task."""
+        return self._make_estimator(self._config, *self._source)
+
+    @functools.cached_property
+    def evaluating_estimator(self) -> tf.estimator.Estimator:
+        """The Estimator that evaluates, predicts and exports in this task: it reads a checkpoint and needs no peer."""
+        if self._topology.task.job in ('local', 'evaluator'):
+            return self.estimator
+        # In a cluster, RunConfig places variables on the ps tasks.
+        config = RunConfig(topology=Topology(), train_distribute='none', model_dir=self._config.model_dir)
+        return self._make_estimator(config, *model_of(self._experiment, config))
+
+    @functools.cached_property
+    def _source(self) -> tuple[Callable, Any]:
+        return model_of(self._experiment, self._config)
+
+    def _make_estimator(
+        self, config: tf.estimator.RunConfig, model_fn: Callable, warm_start: Any
+    ) -> tf.estimator.Estimator:
+        def finish(spec, mode):
+            spec = self._finish(spec, mode)
+            if self.chief_hook is not None and mode == _ModeKeys.TRAIN:
+                hook = self.chief_hook(spec.scaffold)
+                spec = spec._replace(training_chief_hooks=[*spec.training_chief_hooks, hook])
+            return spec
+
+        bound = user_fns.bind_model_fn(model_fn, config.tf_random_seed, finish)
+        params = dict(self._experiment.params)
+        return tf.estimator.Estimator(bound, config=config, params=params, warm_start_from=warm_start)
+
+    def _finish(self, spec: tf.estimator.EstimatorSpec, mode: str) -> tf.estimator.EstimatorSpec:
+        if mode == _ModeKeys.PREDICT:
+            return serving.check_export_outputs(spec, self._experiment.serving_default)
+        if mode == _ModeKeys.TRAIN and self._experiment.attach_update_ops:
+            return specs.with_updates(spec)
+        return spec
+
+    def _receiver_fn(self, features: Any) -> Callable:
+        return serving.receiver_fn(self._experiment.serving_input_receiver_fn, features)
+
+
+def model_of(experiment: Experiment, config: tf.estimator.RunConfig) -> tuple[Callable, Any]:
+    """Returns the model_fn of an experiment, and what its variables start from (WarmStartSettings, a path or None).
+
+    A canned Estimator is made only for its model_fn: it keeps nothing else that its class may override.
+
+    Raises:
+        UserError: what the function returns is no Estimator, or no compiled Keras model.
+    """
+    if experiment.model_fn is not None:
+        return experiment.model_fn, experiment.warm_start_from
+    with user_fns.scope_and_seed([], config.tf_random_seed):
+        made = _from_keras(experiment.keras_model, config) if experiment.keras_model else _made(experiment, config)
+    return made.model_fn, experiment.warm_start_from or private.warm_start_settings(made)
+
+
+def _made(experiment: Experiment, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:
+    factory = experiment.estimator
+    if 'config' not in user_fns.parameters(factory):
+        raise UserError(
+            f'experiment.estimator: {user_fns.name_of(factory)} takes no `config`, so it makes no Estimator'
+        )
+    made = factory(config=config)
+    if not isinstance(made, tf.compat.v1.estimator.Estimator):
+        raise UserError(f'experiment.estimator: {user_fns.name_of(factory)} returned {made!r}; expected an Estimator')
+    return made
+
+
+def _from_keras(function: Callable, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:
+    name = user_fns.name_of(function)
+    if inspect.isclass(function):
+        raise UserError(f'experiment.keras_model: {name} is a class; expected a function that returns a compiled model')
+    model = function()
+    if not isinstance(model, tf.keras.Model):
+        keras_3 = '; it is of Keras 3: build it with tf.keras' if type(model).__module__.startswith('keras.') else ''
+        raise UserError(f'experiment.keras_model: {name} returned {type(model)}; expected a tf.keras.Model{keras_3}')
+    if not getattr(model, 'optimizer', None):
+        raise UserError(f'experiment.keras_model: the model that {name} returns is not compiled; call model.compile()')
+    # The model's first weights are saved there, and read when training begins. Format 'saver': Mirrored needs it.
+    scratch = tempfile.mkdtemp(prefix='estimator_trainer-keras-')
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    return tf.compat.v1.keras.estimator.model_to_estimator(
+        keras_model=model, config=config.replace(model_dir=scratch), checkpoint_format='saver'
+    )

@@ -1,0 +1,314 @@
+"""The plan: what a run would do, worked out by building its graphs and reading some of its input, but training nothing."""
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from estimator_trainer import checkpoints, gin_config
+from estimator_trainer.compat import tf
+from estimator_trainer.exporters import BestExporter
+from estimator_trainer.rehearsal import Built
+from estimator_trainer.run import Run
+
+# Input is read so long to count its examples; what takes longer is not counted (null).
+_READ_SECONDS = 20.0
+_LONGEST_STRING = 4096  # characters; a longer constant is no path
+_ModeKeys = tf.estimator.ModeKeys
+
+
+def head(run: Run) -> dict[str, str]:
+    """Returns the facts that stand at the head of a run: where, how, and until when."""
+    checkpoint = run.checkpoint()
+    step = f'from step {checkpoints.step_of(checkpoint):,}' if checkpoint else 'new'
+    facts = {'model_dir': f'{run.model_dir} ({step})'}
+    if not run.trains:
+        return facts | {'checkpoint': checkpoint}
+    facts['strategy'] = _strategy(run)
+    if not run.topology.is_local:
+        facts['task'] = f'{run.topology.task} of {", ".join(map(str, run.topology.tasks))}'
+    facts['until'] = f'step {run.experiment.max_steps:,}' if run.experiment.max_steps else 'the end of the input'
+    facts['evaluation'] = _evaluation_rule(run)
+    if checkpoint and not run.nothing_to_train():
+        facts['input'] = 'starts again from its beginning (a CheckpointInputPipelineHook would restore it)'
+    return facts
+
+
+def overridden(bindings: Sequence[gin_config.Binding]) -> list[str]:
+    """Returns a line for each binding that has won over another one."""
+    return [
+        f'{binding.name} = {binding.value} ({binding.where}; {binding.overridden[0][1]} said {binding.overridden[0][0]})'
+        for binding in bindings
+        if binding.overridden
+    ]
+
+
+def _strategy(run: Run) -> str:
+    strategy = run.config.train_distribute
+    if not run.topology.is_local:
+        return 'parameter_server, asynchronous'
+    return f'{type(strategy).__name__}, {_replicas(run)} replicas' if strategy is not None else 'none'
+
+
+def _replicas(run: Run) -> int:
+    strategy = run.config.train_distribute
+    return strategy.num_replicas_in_sync if strategy is not None else 1
+
+
+def _evaluation_rule(run: Run) -> str:
+    if run.mode == 'train':
+        return 'none (--mode=train)'
+    throttle = run.lifecycle.settings.throttle_secs
+    rule = f'at every checkpoint (each {_saving(run)})'
+    return rule + (f', at most once per {throttle:g} s' if throttle else '') + ', and at the end'
+
+
+def _saving(run: Run) -> str:
+    steps, seconds = run.config.save_checkpoints_steps, run.config.save_checkpoints_secs
+    return f'{steps:,} steps' if steps else f'{seconds:g} s' if seconds else 'never'
+
+
+def make(run: Run, bindings: Sequence[gin_config.Binding], tf_config: Any) -> dict[str, Any]:
+    """Returns the plan of a run that `preparation.prepare` has checked; see docs/operations.md for its fields.
+
+    Args:
+        run: what would run.
+        bindings: the configuration.
+        tf_config: TF_CONFIG as it was found.
+    """
+    built = run.model.rehearsal.built
+    training = _training(run, built.get(_ModeKeys.TRAIN))
+    variables = run.model.rehearsal.variables
+    sizes = [(variable.trainable, variable.size) for variable in variables]
+    return {
+        'mode': run.mode,
+        'model_dir': run.model_dir,
+        'versions': run.summary.versions,
+        'config': [_binding(binding) for binding in bindings],
+        'warnings': run.summary.warnings,
+        'task': str(run.topology.task),
+        'tasks': [str(task) for task in run.topology.tasks] or [str(run.topology.task)],
+        'tf_config': {'before': tf_config, 'after': run.topology.tf_config()},
+        'strategy': _strategy(run),
+        'input': {
+            'train': _input(built.get(_ModeKeys.TRAIN)),
+            'eval': _input(built.get(_ModeKeys.EVAL)),
+        },
+        'batch': training.pop('batch'),
+        **training,
+        'checkpoints': _checkpoints(run, training),
+        'evaluations': _evaluations(run, training, built.get(_ModeKeys.EVAL)),
+        'exports': [_export(run, exporter) for exporter in run.experiment.exporters],
+        'hooks': [type(hook).__name__ for hook in run.user_hooks] if built else [],
+        'writes': _writes(run),
+        'variables': [
+            {
+                'name': variable.name,
+                'shape': list(variable.shape),
+                'dtype': variable.dtype,
+                'trainable': variable.trainable,
+            }
+            for variable in variables
+        ],
+        'parameters': {
+            'trainable': _sum(size for trainable, size in sizes if trainable),
+            'total': _sum(size for _, size in sizes),
+        },
+        'restored_from': _restored_from(run),
+    }
+
+
+def _binding(binding: gin_config.Binding) -> dict[str, Any]:
+    return {
+        'binding': binding.name,
+        'value': binding.value,
+        'where': binding.where,
+        'overridden': [{'value': value, 'where': where} for value, where in binding.overridden],
+    }
+
+
+def _sum(sizes: Any) -> int | None:
+    sizes = list(sizes)
+    return None if None in sizes else sum(sizes)
+
+
+def _training(run: Run, built: Built | None) -> dict[str, Any]:
+    """Returns the batch arithmetic, the first and the last step, why there is no further one, and the examples."""
+    checkpoint = run.checkpoint()
+    first = checkpoints.step_of(checkpoint) if checkpoint else 0
+    max_steps, replicas = run.experiment.max_steps, _replicas(run)
+    plan: dict[str, Any] = {'batch': None, 'first_step': first, 'final_step': max_steps, 'stopped_because': 'max_steps'}
+    if run.nothing_to_train():
+        return plan | {'final_step': first, 'stopped_because': 'nothing_to_do', 'examples': 0}
+    if built is None or not built.sizes:
+        return plan | {'stopped_because': 'max_steps' if max_steps else 'end_of_input', 'examples': None}
+    wanted = (max_steps - first) * replicas if max_steps else None
+    sizes, ended = built.batches(_READ_SECONDS, wanted)
+    if sizes:
+        replica = sizes[0]
+        plan['batch'] = {'replicas': replicas, 'replica_batch': replica, 'global_batch': sum(sizes[:replicas])}
+    known = run.topology.is_local and (ended or len(sizes) == wanted)
+    if ended and run.topology.is_local:
+        plan |= {'final_step': first + math.ceil(len(sizes) / replicas), 'stopped_because': 'end_of_input'}
+    elif max_steps is None:
+        plan |= {'final_step': None, 'stopped_because': 'end_of_input'}
+    return plan | {'examples': sum(sizes) if known else None}
+
+
+def _input(built: Built | None) -> dict[str, Any] | None:
+    if built is None:
+        return None
+    cardinality = built.cardinality()
+    features = built.features if isinstance(built.features, dict) else {'features': built.features}
+    return {
+        'files': _files(built),
+        'batches': 'infinite' if cardinality == tf.data.INFINITE_CARDINALITY else cardinality,
+        'features': {name: f'{spec.dtype.name} {spec.shape}' for name, spec in features.items()},
+    }
+
+
+def _files(built: Built) -> list[dict[str, Any]]:
+    """Returns the files that the input reads: those that a string constant in its graph names."""
+    graph = built.input
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    paths: dict[str, int] = {}
+    for node in nodes:
+        tensor = node.attr['value'].tensor
+        if node.op != 'Const' or tensor.dtype != tf.string.as_datatype_enum:
+            continue
+        for value in tf.make_ndarray(tensor).ravel():
+            path = value.decode(errors='replace')
+            # A class name or a column is no path, even where a file in the current directory is called the same.
+            if len(path) < _LONGEST_STRING and ('/' in path or '.' in path) and path not in paths:
+                paths |= _sizes(path)
+    return [{'path': path, 'bytes': size} for path, size in sorted(paths.items())]
+
+
+def _sizes(pattern: str) -> dict[str, int]:
+    try:
+        found = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
+        return {path: tf.io.gfile.stat(path).length for path in found if not tf.io.gfile.isdir(path)}
+    except tf.errors.OpError:  # It is no path of any file system.
+        return {}
+
+
+def _checkpoints(run: Run, training: dict[str, Any]) -> dict[str, Any]:
+    """Returns when checkpoints are saved; `steps` are those that are certain, the last one among them."""
+    every, first, last = run.config.save_checkpoints_steps, training['first_step'], training['final_step']
+    steps = None
+    if last is not None:
+        steps = list(range(first, last + 1, every)) if every else [first]
+        steps = sorted({*steps, last})
+    return {'rule': _saving(run), 'steps': steps, 'kept': run.config.keep_checkpoint_max}
+
+
+def _evaluations(run: Run, training: dict[str, Any], built: Built | None) -> dict[str, Any]:
+    """Returns when evaluations happen; `steps` are those that are certain, the last one among them."""
+    plan: dict[str, Any] = {'rule': _evaluation_rule(run), 'steps': [], 'examples': None}
+    if run.mode == 'train':
+        return plan
+    first, last = training['first_step'], training['final_step']
+    if last is None:
+        plan['steps'] = None
+    elif run.lifecycle.settings.throttle_secs or not run.config.save_checkpoints_steps or first == last:
+        plan['steps'] = [last]
+    else:
+        plan['steps'] = _checkpoints(run, training)['steps'][1:]  # The first one holds no training of this run.
+    if built is not None and built.sizes:
+        steps = run.experiment.eval_steps
+        sizes, ended = built.batches(_READ_SECONDS, steps)
+        plan['examples'] = sum(sizes) if ended or len(sizes) == steps else None
+    return plan
+
+
+def _export(run: Run, exporter: tf.estimator.Exporter) -> dict[str, Any]:
+    final = exporter in run.exports.final_exporters
+    when = 'at the end' if final else 'when better' if isinstance(exporter, BestExporter) else 'after each evaluation'
+    return {
+        'name': exporter.name,
+        'exporter': type(exporter).__name__,
+        'when': when,
+        'path': os.path.join(run.exports.path_of(exporter), '<time>'),
+    }
+
+
+def _writes(run: Run) -> list[str]:
+    """Returns patterns of all files that the run will write."""
+    if run.mode == 'train_and_evaluate' and run.nothing_to_train():
+        names = ['run/summary.json', 'eval/events.out.tfevents.*']
+    else:
+        names = ['config.gin', 'operative_config.gin', 'run/summary.json', 'graph.pbtxt', 'events.out.tfevents.*']
+        names += ['checkpoint', 'model.ckpt-*'] if _saving(run) != 'never' else []
+        names += ['eval/events.out.tfevents.*'] if run.mode == 'train_and_evaluate' else []
+    names += ['run/<task>.json'] if not run.topology.is_local else []
+    exporters = run.exports.final_exporters if run.mode == 'train' else run.experiment.exporters
+    paths = [os.path.join(run.model_dir, name) for name in names]
+    return paths + [os.path.join(run.exports.path_of(exporter), '*') for exporter in exporters]
+
+
+def _restored_from(run: Run) -> dict[str, Any] | None:
+    """Returns what the newest checkpoint holds and whether it fits the model."""
+    checkpoint = run.checkpoint()
+    if checkpoint is None:
+        return None
+    comparison = checkpoints.compare(checkpoint, run.model.rehearsal.variables)
+    plan = {'path': checkpoint, 'step': checkpoints.step_of(checkpoint), 'fits': None}
+    if comparison is None:
+        return plan
+    return plan | {
+        'fits': comparison.fits,
+        'missing': list(comparison.missing),
+        'unexpected': list(comparison.unexpected),
+        'differing': list(comparison.differing),
+    }
+
+
+def text(plan: dict[str, Any]) -> list[str]:
+    """Returns the lines that tell a plan to a person."""
+    version, tensorflow = plan['versions']['estimator_trainer'], plan['versions']['tensorflow']
+    lines = [f'estimator_trainer {version}, TensorFlow {tensorflow}: plan of {plan["mode"]}', 'config']
+    for binding in plan['config']:
+        lines.append(f'  {binding["binding"]} = {binding["value"]}  ({binding["where"]})')
+        lines += [f'      instead of {old["value"]}  ({old["where"]})' for old in binding['overridden']]
+    lines.append(f'task         {plan["task"]} of {", ".join(plan["tasks"])}')
+    lines += [f'  TF_CONFIG {when}: {config}' for when, config in plan['tf_config'].items() if config is not None]
+    lines.append(f'strategy     {plan["strategy"]}')
+    for name, data in plan['input'].items():
+        lines += _input_lines(name, data) if data else []
+    if batch := plan['batch']:
+        lines.append(
+            f'batch        {batch["global_batch"]} examples a step: {batch["replicas"]} x {batch["replica_batch"]}'
+        )
+    last = plan['final_step'] if plan['final_step'] is not None else '?'
+    lines.append(
+        f'steps        {plan["first_step"]} -> {last} ({plan["stopped_because"]}), examples {plan["examples"]}'
+    )
+    for name in ('checkpoints', 'evaluations'):
+        steps = plan[name]['steps']
+        lines.append(f'{name:<12} {plan[name]["rule"]}{f"; steps {_shortened(steps)}" if steps else ""}')
+    lines += [f'export       {export["exporter"]} {export["when"]}: {export["path"]}' for export in plan['exports']]
+    lines += [f'hook         {hook}' for hook in plan['hooks']]
+    lines += [f'writes       {path}' for path in plan['writes']]
+    if restored := plan['restored_from']:
+        fits = {True: 'fits', False: 'does not fit', None: 'cannot be compared'}[restored['fits']]
+        lines.append(f'checkpoint   {restored["path"]} of step {restored["step"]}: {fits}')
+        for kind in ('missing', 'unexpected', 'differing'):
+            lines += [f'  {kind}: {name}' for name in restored.get(kind, ())]
+    parameters = plan['parameters']
+    lines.append(f'parameters   {parameters["trainable"]} trainable, {parameters["total"]} in all variables')
+    lines += [
+        f'  {variable["name"]} {variable["dtype"]}{variable["shape"]}{"" if variable["trainable"] else " not trainable"}'
+        for variable in plan['variables']
+    ]
+    return lines
+
+
+def _input_lines(name: str, data: dict[str, Any]) -> list[str]:
+    batches = data['batches'] if data['batches'] is not None else 'unknown number of'
+    lines = [f'{name + " input":<12} {batches} batches, {len(data["files"])} files']
+    return lines + [f'  {file["path"]} ({file["bytes"]:,} bytes)' for file in data['files']]
+
+
+def _shortened(steps: Sequence[int]) -> str:
+    shown = [*steps[:3], '...', steps[-1]] if len(steps) > 5 else steps
+    return ', '.join(map(str, shown))

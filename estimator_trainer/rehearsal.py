@@ -1,0 +1,223 @@
+"""Builds the graphs of an experiment once before anything is written, so that mistakes show before hours are spent.
+
+What is built here is thrown away: the Estimator builds its own. No session trains; those that are opened read input.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+from estimator_trainer import checkpoints, specs
+from estimator_trainer.compat import tf
+from estimator_trainer.errors import UserError
+from estimator_trainer.experiment import Experiment
+from estimator_trainer.topology import Topology
+from estimator_trainer.user_fns import BATCH_SIZES, bind_input_fn
+
+_DATASET = tf.data.Dataset | tf.compat.v1.data.Dataset
+_ModeKeys = tf.estimator.ModeKeys
+
+
+@dataclasses.dataclass
+class Built:
+    """A graph with an input and, where there is a spec, the model on it.
+
+    Attributes:
+        graph: the graph.
+        input: what of the graph reads the input, as a serialized GraphDef.
+        data: what the input_fn returned.
+        features: the structure of the features, of tf.TensorSpec and the like.
+        sizes: int64 scalars: the number of examples in the next batch, one where there is a batch dimension.
+        spec: the model_fn's EstimatorSpec.
+        session_config: for sessions on the graph.
+    """
+
+    graph: tf.Graph
+    input: tf.compat.v1.GraphDef | None = None
+    data: Any = None
+    features: Any = None
+    sizes: list[tf.Tensor] = dataclasses.field(default_factory=list)
+    spec: tf.estimator.EstimatorSpec | None = None
+    session_config: Any = None
+
+    def cardinality(self) -> int | None:
+        """Returns the number of batches, tf.data.INFINITE_CARDINALITY, or None where that cannot be known."""
+        if not isinstance(self.data, _DATASET):
+            return None
+        with self.graph.as_default(), self._session() as session:
+            try:
+                cardinality = session.run(tf.data.experimental.cardinality(self.data))
+            except tf.errors.OpError:
+                return None  # It needs tables or iterators initialised.
+        return None if cardinality == tf.data.UNKNOWN_CARDINALITY else int(cardinality)
+
+    def batches(self, seconds: float, at_most: int | None) -> tuple[list[int], bool]:
+        """Reads batches, for at most so many seconds; returns their sizes, and whether the input has ended."""
+        sizes: list[int] = []
+        if at_most is None and self.cardinality() == tf.data.INFINITE_CARDINALITY:
+            at_most = 1
+        end = time.monotonic() + seconds
+        with self.graph.as_default(), self._session() as session:
+            session.run([tf.compat.v1.tables_initializer(), tf.compat.v1.local_variables_initializer()])
+            while time.monotonic() < end and len(sizes) != at_most:
+                left = tf.compat.v1.RunOptions(timeout_in_ms=max(int(1000 * (end - time.monotonic())), 1))
+                try:
+                    sizes.append(int(session.run(self.sizes[-1], options=left)))
+                except tf.errors.OutOfRangeError:
+                    return sizes, True
+                except (tf.errors.DeadlineExceededError, tf.errors.CancelledError):
+                    break
+        return sizes, False
+
+    def _session(self) -> tf.compat.v1.Session:
+        return tf.compat.v1.Session(config=self.session_config)
+
+
+class Rehearsal:
+    """The graphs of one experiment, built with its own functions, each at most once.
+
+    Attributes:
+        built: mode or 'export' -> what was built.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        config: tf.estimator.RunConfig,
+        topology: Topology,
+        model_fn: Callable,
+        receiver_fn: Callable[[Any], Callable],
+    ):
+        """Takes what to build.
+
+        Args:
+            experiment: the input_fns and params.
+            config: this task's RunConfig.
+            topology: for this task's part of the training input.
+            model_fn: with Estimator's full signature, as `bind_model_fn` returns it.
+            receiver_fn: given the structure of the features, returns the serving_input_receiver_fn.
+        """
+        self._experiment = experiment
+        self._config = config
+        self._topology = topology
+        self._model_fn = model_fn
+        self._receiver_fn = receiver_fn
+        self.built: dict[str, Built] = {}
+
+    def train(self) -> Built:
+        """Builds the training graph of one replica."""
+        return self._build(_ModeKeys.TRAIN, self._experiment.train_input_fn)
+
+    def evaluate(self) -> Built:
+        """Builds the evaluation graph.
+
+        Raises:
+            UserError: the evaluation would never end.
+        """
+        built = self._build(_ModeKeys.EVAL, self._experiment.eval_input_fn)
+        if self._experiment.eval_steps is None and built.cardinality() == tf.data.INFINITE_CARDINALITY:
+            raise UserError(
+                'experiment.eval_input_fn repeats for ever and experiment.eval_steps is None: the evaluation would '
+                'never end; bind eval_steps, or do not repeat (e.g. eval/my_input_fn.repeat = False)'
+            )
+        return built
+
+    def predict(self) -> Built:
+        """Builds the prediction graph.
+
+        Raises:
+            UserError: the predictions would never end.
+        """
+        experiment = self._experiment
+        name = 'predict_input_fn' if experiment.predict_input_fn else 'eval_input_fn'
+        built = self._build(_ModeKeys.PREDICT, getattr(experiment, name))
+        if built.cardinality() == tf.data.INFINITE_CARDINALITY:
+            raise UserError(f'experiment.{name} repeats for ever: the predictions would never end; do not repeat')
+        return built
+
+    def export(self) -> Built:
+        """Builds the graph that an export holds."""
+        if 'export' not in self.built:
+            built = self._new()
+            with built.graph.as_default():
+                receiver = self.receiver_fn()()
+                labels = getattr(receiver, 'labels', None)
+                built.spec = self._call_model_fn(receiver.features, labels, _ModeKeys.PREDICT)
+            self.built['export'] = built
+        return self.built['export']
+
+    def receiver_fn(self) -> Callable:
+        """Returns the serving_input_receiver_fn; where none is bound, from the features of an input_fn."""
+        features = None
+        if not callable(self._experiment.serving_input_receiver_fn):
+            features = self.features()
+        return self._receiver_fn(features)
+
+    def features(self) -> Any:
+        """Returns the structure of the features: of a graph that is there, else of the first input that can be made."""
+        for built in self.built.values():
+            if built.features is not None:
+                return built.features
+        experiment = self._experiment
+        inputs = (
+            (_ModeKeys.EVAL, experiment.eval_input_fn),
+            (_ModeKeys.PREDICT, experiment.predict_input_fn),
+            (_ModeKeys.TRAIN, experiment.train_input_fn),
+        )
+        for mode, input_fn in inputs:
+            if input_fn is not None:
+                built = self._new()
+                with built.graph.as_default():
+                    self._read_input(built, mode, input_fn)
+                return built.features
+        return None
+
+    @property
+    def variables(self) -> list[checkpoints.Variable]:
+        """The variables of the training graph, without those that only the optimizer has where it was not built."""
+        for name in (_ModeKeys.TRAIN, _ModeKeys.EVAL, _ModeKeys.PREDICT, 'export'):
+            if name in self.built:
+                return checkpoints.variables_of(self.built[name].graph)
+        return []
+
+    def warnings(self) -> list[str]:
+        """Returns what is likely to be a mistake in the model_fn, a line each."""
+        built = self.built.get(_ModeKeys.TRAIN)
+        return specs.warnings(built.spec, built.graph) if built else []
+
+    def _new(self) -> Built:
+        return Built(tf.Graph(), session_config=self._config.session_config)
+
+    def _build(self, mode: str, input_fn: Callable) -> Built:
+        if mode not in self.built:
+            built = self._new()
+            with built.graph.as_default():
+                features, labels = self._read_input(built, mode, input_fn)
+                built.spec = self._call_model_fn(features, labels, mode)
+                built.sizes = tf.compat.v1.get_collection(BATCH_SIZES)
+            self.built[mode] = built
+        return self.built[mode]
+
+    def _call_model_fn(self, features: Any, labels: Any, mode: str) -> tf.estimator.EstimatorSpec:
+        tf.compat.v1.set_random_seed(self._config.tf_random_seed)
+        tf.compat.v1.train.get_or_create_global_step()
+        return self._model_fn(features, labels, mode, dict(self._experiment.params), self._config)
+
+    def _read_input(self, built: Built, mode: str, input_fn: Callable) -> tuple[Any, Any]:
+        """Puts the input into the current graph and returns a batch's features and labels."""
+        context = None
+        if mode == _ModeKeys.TRAIN:
+            strategy = self._config.train_distribute
+            replicas = strategy.num_replicas_in_sync if strategy is not None else 1
+            context = tf.distribute.InputContext(*self._topology.input_shard, replicas)
+        bound = bind_input_fn(input_fn, self._config.tf_random_seed)
+        built.data = batch = bound(mode, dict(self._experiment.params), self._config, context)
+        built.input = built.graph.as_graph_def()
+        if isinstance(built.data, _DATASET):
+            iterator = tf.compat.v1.data.make_initializable_iterator(built.data)
+            tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+            batch = iterator.get_next()
+        features, labels = batch if isinstance(batch, list | tuple) else (batch, None)
+        built.features = tf.nest.map_structure(tf.type_spec_from_value, features)
+        return features, None if mode == _ModeKeys.PREDICT else labels
