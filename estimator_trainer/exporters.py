@@ -1,4 +1,4 @@
-"""Exporters of SavedModels as gin configurables: the latest, the final and the best model.
+"""Exporters of SavedModels: the latest, the final and the best model. `registry` makes them known to gin.
 
 They take the arguments of tf.estimator's exporters of the same names and save as those do. One whose
 serving_input_receiver_fn is None gets that of the experiment from the run, as an attribute.
@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import gin
 import numpy as np
 
 from estimator_trainer import files
@@ -97,7 +96,6 @@ class _Exporter(tf.estimator.Exporter):
         )
 
 
-@gin.configurable(module='estimator_trainer')
 class LatestExporter(_Exporter):
     """Exports after every evaluation and keeps the newest `exports_to_keep`; None keeps all."""
 
@@ -112,7 +110,6 @@ class LatestExporter(_Exporter):
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
 
 
-@gin.configurable(module='estimator_trainer')
 class FinalExporter(_Exporter):
     """Exports once, when training has ended; all exports of earlier runs are kept."""
 
@@ -132,7 +129,6 @@ class FinalExporter(_Exporter):
         return super().export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
 
 
-@gin.configurable(module='estimator_trainer')
 class BestExporter(_Exporter):
     """Exports whenever an evaluation is better than those of all exports before, this run's or an earlier one's.
 

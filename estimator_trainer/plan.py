@@ -1,4 +1,4 @@
-"""The plan: what a run would do, worked out by building its graphs and reading some of its input, but training nothing."""
+"""The plan: what a run would do, found by building its graphs and reading some of its input; nothing is trained."""
 
 import math
 import os
@@ -13,6 +13,8 @@ from estimator_trainer.run import Run
 
 # Input is read so long to count its examples; what takes longer is not counted (null).
 _READ_SECONDS = 20.0
+_LONGEST_VALUE = 80  # characters of a binding's value that are shown to a person
+_LONGEST_LIST = 20  # files that are shown to a person
 _LONGEST_STRING = 4096  # characters; a longer constant is no path
 _ModeKeys = tf.estimator.ModeKeys
 
@@ -30,17 +32,23 @@ def head(run: Run) -> dict[str, str]:
     facts['until'] = f'step {run.experiment.max_steps:,}' if run.experiment.max_steps else 'the end of the input'
     facts['evaluation'] = _evaluation_rule(run)
     if checkpoint and not run.nothing_to_train():
-        facts['input'] = 'starts again from its beginning (a CheckpointInputPipelineHook would restore it)'
+        restored = any('InputPipeline' in type(hook).__name__ for hook in run.user_hooks)
+        facts['input'] = 'goes on where it had stopped' if restored else 'starts again from its beginning'
     return facts
 
 
 def overridden(bindings: Sequence[gin_config.Binding]) -> list[str]:
     """Returns a line for each binding that has won over another one."""
-    return [
-        f'{binding.name} = {binding.value} ({binding.where}; {binding.overridden[0][1]} said {binding.overridden[0][0]})'
-        for binding in bindings
-        if binding.overridden
-    ]
+    lines = []
+    for binding in bindings:
+        for value, where in binding.overridden[:1]:
+            lines.append(f'{binding.name} = {_short(binding.value)} ({binding.where}; {where} said {_short(value)})')
+    return lines
+
+
+def _short(value: str) -> str:
+    value = ' '.join(value.split())
+    return value if len(value) <= _LONGEST_VALUE else f'{value[: _LONGEST_VALUE - 4]} ...'
 
 
 def _strategy(run: Run) -> str:
@@ -268,8 +276,8 @@ def text(plan: dict[str, Any]) -> list[str]:
     version, tensorflow = plan['versions']['estimator_trainer'], plan['versions']['tensorflow']
     lines = [f'estimator_trainer {version}, TensorFlow {tensorflow}: plan of {plan["mode"]}', 'config']
     for binding in plan['config']:
-        lines.append(f'  {binding["binding"]} = {binding["value"]}  ({binding["where"]})')
-        lines += [f'      instead of {old["value"]}  ({old["where"]})' for old in binding['overridden']]
+        lines.append(f'  {binding["binding"]} = {_short(binding["value"])}  ({binding["where"]})')
+        lines += [f'      instead of {_short(old["value"])}  ({old["where"]})' for old in binding['overridden']]
     lines.append(f'task         {plan["task"]} of {", ".join(plan["tasks"])}')
     lines += [f'  TF_CONFIG {when}: {config}' for when, config in plan['tf_config'].items() if config is not None]
     lines.append(f'strategy     {plan["strategy"]}')
@@ -280,12 +288,13 @@ def text(plan: dict[str, Any]) -> list[str]:
             f'batch        {batch["global_batch"]} examples a step: {batch["replicas"]} x {batch["replica_batch"]}'
         )
     last = plan['final_step'] if plan['final_step'] is not None else '?'
-    lines.append(
-        f'steps        {plan["first_step"]} -> {last} ({plan["stopped_because"]}), examples {plan["examples"]}'
-    )
+    examples = f', {plan["examples"]:,} examples' if plan['examples'] is not None else ''
+    lines.append(f'steps        {plan["first_step"]} -> {last} ({plan["stopped_because"]}){examples}')
     for name in ('checkpoints', 'evaluations'):
         steps = plan[name]['steps']
         lines.append(f'{name:<12} {plan[name]["rule"]}{f"; steps {_shortened(steps)}" if steps else ""}')
+    if plan['evaluations']['examples'] is not None:
+        lines[-1] += f'; {plan["evaluations"]["examples"]:,} examples each'
     lines += [f'export       {export["exporter"]} {export["when"]}: {export["path"]}' for export in plan['exports']]
     lines += [f'hook         {hook}' for hook in plan['hooks']]
     lines += [f'writes       {path}' for path in plan['writes']]
@@ -296,17 +305,16 @@ def text(plan: dict[str, Any]) -> list[str]:
             lines += [f'  {kind}: {name}' for name in restored.get(kind, ())]
     parameters = plan['parameters']
     lines.append(f'parameters   {parameters["trainable"]} trainable, {parameters["total"]} in all variables')
-    lines += [
-        f'  {variable["name"]} {variable["dtype"]}{variable["shape"]}{"" if variable["trainable"] else " not trainable"}'
-        for variable in plan['variables']
-    ]
+    for variable in plan['variables']:
+        trainable = '' if variable['trainable'] else ' not trainable'
+        lines.append(f'  {variable["name"]} {variable["dtype"]}{variable["shape"]}{trainable}')
     return lines
 
 
 def _input_lines(name: str, data: dict[str, Any]) -> list[str]:
     batches = data['batches'] if data['batches'] is not None else 'unknown number of'
     lines = [f'{name + " input":<12} {batches} batches, {len(data["files"])} files']
-    return lines + [f'  {file["path"]} ({file["bytes"]:,} bytes)' for file in data['files']]
+    return lines + [f'  {file["path"]} ({file["bytes"]:,} bytes)' for file in data['files'][:_LONGEST_LIST]]
 
 
 def _shortened(steps: Sequence[int]) -> str:

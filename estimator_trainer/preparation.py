@@ -1,4 +1,4 @@
-"""Checks, before anything is written, all of an experiment that can be checked: its parts, graphs, bindings, checkpoint."""
+"""Checks all of an experiment that can be checked before anything is written: parts, graphs, bindings, checkpoint."""
 
 import os
 import tempfile

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import gin
 
-from estimator_trainer import early_stopping
+from estimator_trainer import early_stopping, exporters
 from estimator_trainer.compat import tf
 from estimator_trainer.gin_config import Config, registered_names
 from estimator_trainer.gin_config.statements import DYNAMIC_REGISTRATION, Reference, Statement, references
@@ -43,6 +43,7 @@ FAMILIES = (
     _Family('tf.train', v1.train, r'\w+_decay\w*|piecewise_constant'),
     _Family('tf.train', v1.train, '(?!SessionRunHook).+Hook'),
     _Family('tf.data.experimental', tf.data.experimental, '.+Hook'),
+    _Family('estimator_trainer', exporters, '(Best|Final|Latest)Exporter'),
     _Family('tf.estimator.experimental', early_stopping, '(stop_if|make).+_hook'),
     _Family('tf.estimator.experimental', estimator.experimental, '.+Hook|make.+_hook|RNN.+|LinearSDCA'),
     _Family('tf.estimator', estimator, f'{_CANNED}|.+Head|WarmStartSettings|VocabInfo'),

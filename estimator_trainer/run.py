@@ -335,7 +335,7 @@ class Run:
         if status != INTERRUPTED or self.summary.stopped_because is None:  # else training had ended before
             self.summary.stopped_because = stopped_because or self.summary.stopped_because
         self.summary.error = error
-        self.summary.checkpoint = tf.train.latest_checkpoint(self.model_dir)
+        self.summary.checkpoint = tf.train.latest_checkpoint(self.model_dir) if self.trains else self.checkpoint()
         if self.topology.is_chief:
             self.write_summary()
             saved = checkpoints.step_of(self.summary.checkpoint) if self.summary.checkpoint else 0

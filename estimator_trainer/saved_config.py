@@ -1,4 +1,4 @@
-"""What a run leaves behind of its configuration: config.gin to run it again, operative_config.gin to see what it used."""
+"""What a run leaves of its configuration: config.gin to run it again, operative_config.gin to see what it used."""
 
 import os
 

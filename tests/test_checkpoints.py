@@ -128,5 +128,5 @@ def test_a_checkpoint_of_objects_is_not_compared(tmp_path):
 def test_a_broken_checkpoint_is_told_in_one_line(tmp_path):
     (tmp_path / 'c.index').write_bytes(b'x' * 200)
     for function in (checkpoints.step_of, lambda path: checkpoints.compare(path, [])):
-        with pytest.raises(TrainerError, match='cannot read .*c: [^\n]+$'):
+        with pytest.raises(TrainerError, match=r'cannot read .*c: [^\n]+$'):
             function(str(tmp_path / 'c'))

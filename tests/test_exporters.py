@@ -215,14 +215,16 @@ def test_the_receiver_may_come_later(tmp_path, kind):
 
 
 def test_bound_in_gin(clean_gin):
+    kinds = (exporters.BestExporter, exporters.LatestExporter, exporters.FinalExporter)
+    best, latest, final = (gin.external_configurable(kind, module='exporters_test') for kind in kinds)
     gin.parse_config("""
         BestExporter.metric = 'accuracy'
         BestExporter.higher_is_better = True
         small/LatestExporter.name = 'small'
     """)
-    made = [exporters.BestExporter(), exporters.LatestExporter(), exporters.FinalExporter()]
+    made = [best(), latest(), final()]
     with gin.config_scope('small'):
-        made.append(exporters.LatestExporter())
+        made.append(latest())
     assert [exporter.name for exporter in made] == ['best', 'latest', 'final', 'small']
     with pytest.raises(UserError, match="found 'accuracy'; there are 'loss'"):
         made[0].export(Estimator(), '/nowhere', 'ckpt', {'loss': 1.0}, False)

@@ -82,7 +82,7 @@ def runs(tmp_path_factory):
 
 @pytest.mark.parametrize('name', CASES)
 def test_the_plan_agrees_with_the_run(runs, name):
-    directory, plans, summaries = runs
+    _, plans, summaries = runs
     plan, summary = plans[name], summaries[name]
     for field in ('mode', 'versions', 'first_step', 'stopped_because', 'examples', 'warnings'):
         if field != 'warnings' or summary['stopped_because'] == 'max_steps':
@@ -195,7 +195,7 @@ def test_the_plan_for_a_person(user_project):
         r'  experiment.max_steps = 10  (--max_steps)',
         r'      instead of 200  (my.gin:6)',
         r'batch        8 examples a step: 1 x 8',
-        r'steps        0 -> 10 (max_steps), examples 80',
+        r'steps        0 -> 10 (max_steps), 80 examples',
         r'writes       M/model.ckpt-*',
         r'  dense/kernel float32[2, 8]',
     ):

@@ -82,7 +82,7 @@ def test_what_a_name_stands_for(name, want):
 
 @pytest.mark.parametrize(
     'name',
-    ['Optimizer', 'SessionRunHook', 'Head', 'get_losses', 'global_variables_initializer', 'Loss', 'BestExporter'],
+    ['Optimizer', 'SessionRunHook', 'Head', 'get_losses', 'global_variables_initializer', 'Loss', 'Exporter'],
 )
 def test_what_nobody_would_bind_is_not_registered(name):
     assert name not in gin_config.registered_names()

@@ -54,7 +54,7 @@ def test_input_fn_must_create_its_dataset():
 
 @pytest.mark.parametrize('made', [lambda: tf.data.Dataset.from_tensors((1, 2, 3)), lambda: (1, 2, 3)])
 def test_input_fn_returns_features_and_labels(made):
-    with tf.Graph().as_default(), pytest.raises(UserError, match='returned 3 parts; expected .features, labels.'):
+    with tf.Graph().as_default(), pytest.raises(UserError, match=r'returned 3 parts; expected \(features, labels\)'):
         bind_input_fn(made, None)(TRAIN, 'p', 'c')
 
 
