@@ -268,7 +268,7 @@ def _make_run(
     if mode == 'plan':
         mode = 'train_and_evaluate' if made.eval_input_fn is not None else 'train'
     resolved = gin_config.resolved(config, FLAGS.import_module, overrides)
-    return Run(made, topology, lifecycle, Options(mode, FLAGS.output, FLAGS.checkpoint, resolved))
+    return Run(made, topology, lifecycle, Options(mode, FLAGS.output, FLAGS.checkpoint, resolved, FLAGS.mode == 'plan'))
 
 
 def _mistake(error: Exception, bindings: Sequence[gin_config.Binding]) -> UserError | None:

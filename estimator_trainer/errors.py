@@ -37,11 +37,13 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     return f'; did you mean {" or ".join(repr(match) for match in matches)}?' if matches else ''
 
 
-# What TensorFlow says where code for eager mode meets a graph.
+# What TensorFlow and Python say where code for eager mode meets a graph.
 _EAGER_CODE = re.compile(
-    r"Tensor' object has no attribute '(?P<method>numpy)'|"
+    r"Tensor'? object has no attribute '(?P<method>numpy|item|tolist)'|"
+    r'(?P<eager>numpy)\(\) is only available when eager|'
     r'(?P<bool>[Uu]sing a( symbolic)? `?tf.Tensor`? as a Python `?bool`?)|'
-    r'(?P<iteration>[Ii]terating over a( symbolic)? `?tf.Tensor`?)'
+    r"(?P<iteration>[Ii]terating over a( symbolic)? `?tf.Tensor`?|'SymbolicTensor' is not iterable)|"
+    r"(?P<value>a symbolic (tf\.)?Tensor|not 'SymbolicTensor'|'SymbolicTensor' object cannot be|SymbolicTensor.__format__)"
 )
 
 
@@ -50,10 +52,19 @@ def graph_mode_hint(error: BaseException) -> str | None:
     found = _EAGER_CODE.search(str(error))
     if not found:
         return None
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if 'site-packages' not in frame.filename] or frames
-    what = {'method': '.numpy()', 'bool': 'a tensor as a Python bool', 'iteration': 'iterating over a tensor'}
-    return (
-        f'model_fn and input_fn run in graph mode: {what[found.lastgroup]} is not available '
-        f'({users[-1].filename}:{users[-1].lineno})'
-    )
+    what = {
+        'bool': 'a tensor as a Python bool',
+        'iteration': 'iterating over a tensor',
+        'value': 'the value of a tensor',
+    }.get(found.lastgroup) or f'.{found[found.lastgroup]}()'
+    return f'model_fn and input_fn run in graph mode: {what} is not available ({_users_line(error)})'
+
+
+def _users_line(error: BaseException) -> str:
+    """Returns file and line of the innermost of the user's own lines that an exception has come through."""
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    # AutoGraph runs copies of the functions of a dataset; which lines these are of is told in its message.
+    frames += re.findall(r'File "(.+?)", line (\d+)', str(error))
+    users = [(path, line) for path, line in frames if not re.search('site-packages|__autograph_generated', path)]
+    path, line = (users or frames)[-1]
+    return f'{path}:{line}'

@@ -102,6 +102,7 @@ def make(run: Run, bindings: Sequence[gin_config.Binding], tf_config: Any) -> di
             'train': _input(built.get(_ModeKeys.TRAIN)),
             'eval': _input(built.get(_ModeKeys.EVAL)),
         },
+        'input_shard': dict(zip(('pipelines', 'index'), run.topology.input_shard, strict=True)),
         'batch': training.pop('batch'),
         **training,
         'checkpoints': _checkpoints(run, training),

@@ -65,17 +65,26 @@ def write(path: str, examples: Iterable[Mapping[str, np.ndarray] | np.ndarray]) 
     if first is None:
         return 0
     files.makedirs(os.path.dirname(path) or '.')
-    temporary = f'{path}.{os.getpid()}.tmp'
+    temporary = _temporary(path)
     try:
         with _WRITERS[os.path.splitext(path)[1]](temporary) as write_record:
             for number, example in enumerate(itertools.chain([first], examples), 1):
                 write_record(number, _arrays(number, example))
         tf.io.gfile.rename(temporary, path, overwrite=True)
     except BaseException:
-        with contextlib.suppress(tf.errors.OpError):
-            tf.io.gfile.remove(temporary)
+        discard(path)
         raise
     return number
+
+
+def discard(path: str) -> None:
+    """Removes what `write` has written for `path` so far: for a process that will not go on."""
+    with contextlib.suppress(tf.errors.OpError):
+        tf.io.gfile.remove(_temporary(path))
+
+
+def _temporary(path: str) -> str:
+    return f'{path}.{os.getpid()}.tmp'
 
 
 def _arrays(number: int, example: Mapping[str, Any] | np.ndarray) -> dict[str, np.ndarray]:

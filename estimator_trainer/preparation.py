@@ -23,7 +23,7 @@ def prepare(run: Run, bindings: Sequence[gin_config.Binding], strict_unused: boo
     Raises:
         UserError: a part is missing or wrong, or a checkpoint does not fit, or a binding is not used.
     """
-    if '://' not in run.model_dir and (run.mode in TRAINING_MODES or not os.path.isdir(run.model_dir)):
+    if '://' not in run.model_dir and (run.mode != 'predict' or not os.path.isdir(run.model_dir)):
         _check_directory(run.model_dir)
     parts = _required(run)
     _check_parts(run, parts)
@@ -41,8 +41,8 @@ def prepare(run: Run, bindings: Sequence[gin_config.Binding], strict_unused: boo
 def _required(run: Run) -> list[str]:
     """Returns the graphs that this task will build."""
     experiment, job = run.experiment, run.topology.task.job
-    if job in ('worker', 'ps'):
-        return []
+    if job in ('worker', 'ps'):  # A worker's graph is built soon enough, and by the chief.
+        return ['train'] if run.options.plan and job == 'worker' else []
     if run.mode == 'train':
         return ['train', *['export'] * bool(run.exports.final_exporters)]
     if run.mode == 'train_and_evaluate':

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from estimator_trainer import checkpoints, predictions, saved_config
+from estimator_trainer import checkpoints, exporters, predictions, saved_config
 from estimator_trainer.compat import tf
 from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import TrainerError, UserError
@@ -38,12 +38,14 @@ class Options:
         output: where predictions or an export are written.
         checkpoint: the checkpoint to evaluate, predict from or export; None is the newest.
         resolved_config: the text of config.gin.
+        plan: whether it is only planned.
     """
 
     mode: str
     output: str | None = None
     checkpoint: str | None = None
     resolved_config: str = ''
+    plan: bool = False
 
 
 class Run:
@@ -297,10 +299,8 @@ class Run:
         """Exports a checkpoint as a SavedModel."""
         base = self.options.output or os.path.join(self.model_dir, 'export', 'model')
         checkpoint = self.checkpoint()
-        path = self.model.estimator.export_saved_model(
-            base, self.model.rehearsal.receiver_fn(), checkpoint_path=checkpoint
-        )
-        self._on_export('model', checkpoints.step_of(checkpoint), tf.compat.as_str(path))
+        path = exporters.export_saved_model(self.model.estimator, base, self.model.rehearsal.receiver_fn(), checkpoint)
+        self._on_export('model', checkpoints.step_of(checkpoint), path)
 
     def predict(self) -> None:
         """Writes a prediction for each example of the input.
@@ -310,12 +310,13 @@ class Run:
             Stopped: the process was told to stop meanwhile.
         """
         self.lifecycle.graceful = True
-        input_fn = self.experiment.predict_input_fn or self.experiment.eval_input_fn
-        bound = bind_input_fn(input_fn, self.config.tf_random_seed)
+        self.lifecycle.before_abort(lambda *_: predictions.discard(self.options.output))
+        name = 'predict_input_fn' if self.experiment.predict_input_fn else 'eval_input_fn'
+        bound = bind_input_fn(getattr(self.experiment, name), self.config.tf_random_seed)
         examples = self.model.estimator.predict(bound, checkpoint_path=self.checkpoint())
         records = predictions.write(self.options.output, self._until_stopped(examples))
         if not records:
-            raise TrainerError('experiment.predict_input_fn produced no batches')
+            raise TrainerError(f'experiment.{name} produced no batches')
         self._outcome['output'] = f'{self.options.output} ({records:,} records)'
 
     def _until_stopped(self, examples: Iterator[Any]) -> Iterator[Any]:

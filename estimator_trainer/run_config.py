@@ -63,7 +63,11 @@ def _run_config(*, topology: Topology, **fields: Any) -> tf.estimator.RunConfig:
     try:
         return tf.estimator.RunConfig(**fields)
     except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f'RunConfig: {first_line(error)}') from None
+        message = first_line(error)
+        name = next((name for name in fields if name in message), None)
+        raise UserError(
+            f'RunConfig.{name}: {message}; found {fields[name]!r}' if name else f'RunConfig: {message}'
+        ) from None
 
 
 # gin takes the names of the parameters from here.

@@ -46,11 +46,13 @@ def receiver_fn(bound: Any, features: Any) -> Callable[[], tf.estimator.export.S
         examples = tf.compat.v1.placeholder(tf.string, [None], 'examples')
         parsed = tf.io.parse_example(examples, parsing)
         raw = {name: tf.cast(parsed[name], spec.dtype) for name, spec in specs.items()}
+        # Not the tensors that are fed: one that the model_fn predicts as it is would seem to depend on `examples`, and
+        # the raw signature would be left out.
+        features = {name: tf.identity(tensor) for name, tensor in raw.items()}
         if single:
-            (tensor,) = raw.values()
+            (tensor,) = features.values()
             return tf.estimator.export.TensorServingInputReceiver(tensor, {'examples': examples}, {'raw': raw})
-        # A copy, for the model_fn may add to its features and take from them.
-        return tf.estimator.export.ServingInputReceiver(dict(raw), {'examples': examples}, {'raw': raw})
+        return tf.estimator.export.ServingInputReceiver(features, {'examples': examples}, {'raw': raw})
 
     return serving_input_receiver_fn
 

@@ -65,16 +65,19 @@ def run(*arguments: str, cwd: pathlib.Path, timeout: float = 120, **variables: s
     return finish(start(*arguments, cwd=cwd, **variables), timeout)
 
 
-def run_forked(cases: Mapping[str, Sequence[str]], cwd: pathlib.Path, timeout: float = 60) -> dict[str, Result]:
+def run_forked(
+    cases: Mapping[str, Sequence[str]], cwd: pathlib.Path, timeout: float = 60, wrapper: Sequence[str] = ()
+) -> dict[str, Result]:
     """Runs many command lines, each in a fork of one process that has imported TensorFlow: a second each, not six.
 
     Args:
         cases: name -> arguments.
         cwd: their current directory.
         timeout: seconds for each.
+        wrapper: a command that runs the process, such as `setpriv`.
     """
     process = subprocess.run(
-        [sys.executable, str(TESTS / 'fork_server.py'), str(timeout)],
+        [*wrapper, sys.executable, str(TESTS / 'fork_server.py'), str(timeout)],
         cwd=cwd,
         env=environment(),
         input=json.dumps(dict(cases)),

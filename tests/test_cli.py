@@ -97,6 +97,10 @@ MISTAKES = {
         ],
         ['RunConfig', 'save_checkpoints_steps'],
     ),
+    'RunConfig of a wrong type': (
+        ['--gin_file=my.gin', "--gin_param=RunConfig.session_config = 'fast'"],
+        ['--gin_param #1: RunConfig.session_config', 'ConfigProto', "'fast'"],
+    ),
     'trainer': (['--gin_file=my.gin', '--gin_param=trainer.grace_period = -1'], ['trainer.grace_period', '-1']),
     'endless evaluation': (
         ['--gin_file=my.gin', '--gin_param=eval/my_input_fn.repeat = True'],

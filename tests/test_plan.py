@@ -184,6 +184,9 @@ def test_a_task_of_a_cluster_is_planned_without_its_peers(user_project, task, wa
     assert plan['tf_config']['before'] == given
     assert plan['tf_config']['after']['task'] == {'type': task, 'index': 0}
     assert 'evaluator' not in plan['tf_config']['after']['cluster']
+    assert plan['input_shard'] == {'pipelines': 2, 'index': int(task == 'worker')}
+    assert (plan['parameters']['total'] > 0) == (task != 'ps')
+    assert bool(plan['input']['eval']) == want_evaluations
     assert not (user_project / 'M').exists()
 
 
