@@ -8,11 +8,16 @@ write `from estimator_trainer.compat import tf`. It is the only package that tes
 * `bridge` puts `tf.estimator` back where it is missing, and changes nothing where it is not;
 * `aliases` gives gone modules their names back, `gone` stands in for those that nothing replaces;
 * `estimator_training` runs an Estimator under a distribution strategy, as the module of that name did;
+* `doctor` tells what is installed and what mends it;
 * `internals` is the list of private symbols that the framework needs.
 """
 
+import sys
+
 from estimator_trainer.compat import bridge
 
-tf = bridge.install()
+# What `-m` puts there while it imports this package: the doctor has to run where the bridge cannot be installed.
+if sys.argv != ['-m', '--doctor']:
+    tf = bridge.install()
 
 __all__ = ['tf']

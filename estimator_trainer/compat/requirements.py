@@ -4,6 +4,7 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from estimator_trainer.errors import UserError
@@ -25,46 +26,57 @@ class Needs(NamedTuple):
     """Its `tf.keras` would be Keras 3, whose layers do not build in the graphs that Estimator makes."""
 
 
+class Problem(NamedTuple):
+    """Something that is installed, or set, and does not fit."""
+
+    what: str
+    mend: str
+    """What to do, such as a pip command."""
+
+
 def check() -> Needs:
     """Returns what the installed packages need.
 
     Raises:
         UserError: A package is missing or has a version that does not fit; says what was found and how to mend it.
     """
+    for problem in problems():
+        raise UserError(f'{problem.what}: {problem.mend}')
+    return needs()
+
+
+def needs() -> Needs:
+    """Returns what the installed TensorFlow, which must be a supported one, needs."""
+    keras = _version('keras')
+    return Needs(
+        bridge=_minor(_tensorflow_version()) > LAST_WITH_ESTIMATOR,
+        legacy_keras=keras is None or int(keras.split('.')[0]) >= 3,
+    )
+
+
+def problems() -> Iterator[Problem]:
+    """Yields what keeps Estimator code from running here, the most fundamental first."""
     found = _tensorflow_version()
     minor = _minor(found) if found else None
     if minor is None or not FIRST <= minor <= LAST:
-        raise UserError(
-            f'TensorFlow {found or "(not installed)"} found, {_dotted(FIRST)} to {_dotted(LAST)} supported: '
-            f'pip install "tensorflow=={_dotted(LAST)}.*"'
-        )
-    keras = _version('keras')
-    needs = Needs(bridge=minor > LAST_WITH_ESTIMATOR, legacy_keras=keras is None or int(keras.split('.')[0]) >= 3)
-    _check_estimator(found)
-    if needs.legacy_keras:
-        _check_legacy_keras(found, minor)
-    return needs
-
-
-def _check_estimator(tensorflow: str) -> None:
+        what = f'TensorFlow {found or "(not installed)"} found, {_dotted(FIRST)} to {_dotted(LAST)} supported'
+        yield Problem(what, f'pip install "tensorflow=={_dotted(LAST)}.*"')
+        return
     mend = 'pip install "tensorflow-estimator==2.15.0"'
+    estimator = _version('tensorflow-estimator')
     if importlib.util.find_spec('tensorflow_estimator') is None:
-        raise UserError(f'TensorFlow {tensorflow} found without tensorflow-estimator: {mend}')
-    found = _version('tensorflow-estimator')
-    if found and _minor(found) != LAST_WITH_ESTIMATOR:
-        raise UserError(f'tensorflow-estimator {found} found, 2.15.0 expected: {mend}')
-
-
-def _check_legacy_keras(tensorflow: str, minor: tuple[int, int]) -> None:
-    found = _version('tf-keras')
-    if found is None or _minor(found) != minor:
-        raise UserError(
-            f'TensorFlow {tensorflow} needs tf-keras {_dotted(minor)}, {found or "none"} found: '
-            f'pip install "tf-keras=={_dotted(minor)}.*"'
-        )
+        yield Problem(f'TensorFlow {found} found without tensorflow-estimator', mend)
+    elif estimator and _minor(estimator) != LAST_WITH_ESTIMATOR:
+        yield Problem(f'tensorflow-estimator {estimator} found, 2.15.0 expected', mend)
+    if not needs().legacy_keras:
+        return
+    keras = _version('tf-keras')
+    if keras is None or _minor(keras) != minor:
+        what = f'TensorFlow {found} needs tf-keras {_dotted(minor)}, {keras or "none"} found'
+        yield Problem(what, f'pip install "tf-keras=={_dotted(minor)}.*"')
     value = os.environ.get(LEGACY_KERAS, '')
     if value not in ('', '1', 'true', 'True'):  # the values that TensorFlow takes for yes
-        raise UserError(f'{LEGACY_KERAS} is {value!r}, but Estimator code needs tf-keras: unset it or set it to 1')
+        yield Problem(f'{LEGACY_KERAS} is {value!r}, but Estimator code needs tf-keras', 'unset it or set it to 1')
 
 
 def _tensorflow_version() -> str | None:

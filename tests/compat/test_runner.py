@@ -1,0 +1,130 @@
+"""A program behaves under the runner as it does under Python."""
+
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from estimator_trainer.compat import runner
+from estimator_trainer.errors import UserError
+from tests.compat import fresh
+
+pytestmark = pytest.mark.xdist_group('compat_runner')
+
+
+@pytest.mark.parametrize(
+    'line, want',
+    [
+        ('a.py', ('', False, ['a.py'])),
+        ('a.py --tf1 -m x', ('', False, ['a.py', '--tf1', '-m', 'x'])),
+        ('--tf1 a.py --doctor', ('--tf1', False, ['a.py', '--doctor'])),
+        ('-m a.b c', ('', True, ['a.b', 'c'])),
+        ('--tf1 -m a -m', ('--tf1', True, ['a', '-m'])),
+        ('--doctor', ('--doctor', False, [])),
+        ('--help', ('--help', False, [])),
+    ],
+)
+def test_command_line(line, want):
+    assert runner.parse(line.split()) == want
+
+
+@pytest.mark.parametrize(
+    'line, want_found', [('', 'nothing'), ('--tf1', 'nothing'), ('-m', 'nothing'), ('--tf2 a.py', '--tf2')]
+)
+def test_a_command_line_without_a_program(line, want_found):
+    with pytest.raises(UserError, match=f'compat: {want_found} found where the program is expected: give'):
+        runner.parse(line.split())
+
+
+FACTS = """
+'''What this program is.'''
+import __main__, inspect, pickle, sys
+class Point:
+    def __init__(self): self.x = 3
+print(sys.argv, sys.path[:2], sys.path.count(''), __name__, __doc__, __package__, __spec__ and __spec__.name)
+print(__file__, type(__loader__).__name__, type(__builtins__), sys.modules['__main__'] is __main__)
+print(__main__.Point is Point, pickle.loads(pickle.dumps(Point())).x, inspect.getsource(Point.__init__).strip())
+sys.exit(3)
+"""
+FAILS = """
+import importlib, sys
+def fail():
+    try:
+        importlib.import_module('tensorflow_does_not_exist')
+    except ImportError:
+        import helper
+fail()
+"""
+HOOK = """
+import sys
+sys.excepthook = lambda kind, error, trace: print('hook', kind, trace is error.__traceback__, trace.tb_next)
+raise KeyError('x')
+"""
+ABSL = """
+from absl import app, flags
+flags.DEFINE_integer('count', 1, 'How many.')
+def main(argv):
+    print(argv, flags.FLAGS.count)
+    return 4
+if __name__ == '__main__':
+    app.run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    'source, arguments, want_code',
+    [
+        (FACTS, ['-m', 'a', '--tf1'], 3),
+        (FAILS, [], 1),
+        (HOOK, [], 1),
+        (ABSL, ['--count=3', 'rest'], 4),
+        ('def f(:\n', [], 1),
+        ('import sys; sys.exit("a reason")', [], 1),
+        ('import os, signal; os.kill(os.getpid(), signal.SIGINT)', [], -2),
+    ],
+)
+def test_a_script_runs_as_under_python(tmp_path, source, arguments, want_code):
+    program = tmp_path / 'program.py'
+    program.write_text(source)
+    (tmp_path / 'helper.py').write_text('1 / 0')
+    link = tmp_path / 'elsewhere' / 'link.py'
+    link.parent.mkdir()
+    link.symlink_to(program)
+    _check_as_under_python([os.path.relpath(link, Path(fresh.__file__).parent), *arguments], want_code)
+
+
+@pytest.mark.parametrize('module, want_code', [('package', 3), ('package.fails', 1), ('package.missing', 1)])
+def test_a_module_runs_as_under_python(tmp_path, module, want_code):
+    package = tmp_path / 'package'
+    package.mkdir()
+    (package / '__init__.py').write_text('import sys; print(sys.argv)')
+    (package / '__main__.py').write_text(FACTS)
+    (package / 'fails.py').write_text(FAILS)
+    (package / 'helper.py').write_text('1 / 0')
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get('PYTHONPATH')]))
+    _check_as_under_python(['-m', module, 'a', 'b'], want_code, PYTHONPATH=path)
+
+
+def test_an_archive_runs_as_under_python(tmp_path):
+    with zipfile.ZipFile(tmp_path / 'program.pyz', 'w') as archive:
+        archive.writestr('__main__.py', 'import sys, other; print(sys.argv, sys.path[0], __name__)')
+        archive.writestr('other.py', '')
+    _check_as_under_python([str(tmp_path / 'program.pyz'), 'a'], 0)
+
+
+def test_a_program_that_cannot_be_read():
+    code, out, err = fresh.finish(fresh.start('-m', 'estimator_trainer.compat', 'missing.py'))
+    assert (code, out) == (2, '')
+    assert err.endswith('estimator_trainer.compat: cannot open missing.py: No such file or directory\n')
+
+
+def _check_as_under_python(command, want_code, **environment):
+    code, out, err = fresh.finish(fresh.start(*command, **environment))
+    assert code == want_code, err
+    assert (out or err) != ''
+    ours = fresh.finish(fresh.start('-m', 'estimator_trainer.compat', *command, **environment))
+    assert ours[:2] == (code, out), ours[2]
+    # TensorFlow has its say when it is imported, before the program starts.
+    assert ours[2].endswith(err)
+    assert ours[2].count('Traceback') == err.count('Traceback')
