@@ -1,6 +1,7 @@
 """`experiment`: the gin configurable that says what is trained on what, and for how long."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -56,6 +57,8 @@ class Experiment:
                 raise UserError(
                     f'experiment.exporters: expected Exporter objects, e.g. [@FinalExporter()], found {exporter!r}'
                 )
+            if not re.fullmatch(r'[\w.-]*\w[\w.-]*', exporter.name):
+                raise UserError(f'experiment.exporters: expected a name for a directory, found {exporter.name!r}')
         names = [exporter.name for exporter in self.exporters]
         if len(set(names)) < len(names):
             raise UserError(f'experiment.exporters: two have the same name; found {", ".join(names)}')

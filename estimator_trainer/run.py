@@ -26,7 +26,6 @@ from estimator_trainer.topology import Topology
 from estimator_trainer.user_fns import bind_input_fn, takes_input_context
 
 TRAINING_MODES = ('train_and_evaluate', 'train')
-_WRITES_SUMMARY = (*TRAINING_MODES, 'evaluate', 'export')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +82,9 @@ class Run:
         self.model = Model(experiment, self.config, topology)
         self._last_evaluation = time.monotonic()
         self._results: dict[int, dict[str, Any]] = {}
+        self._skipped: set[int] = set()
         self._outcome: dict[str, str] = {}
+        self._saved_step = 0
 
     def _temporary_model_dir(self) -> str:
         if not self.topology.is_local:
@@ -150,14 +151,15 @@ class Run:
             if why is None:
                 raise
             raise TrainerError(f'{summary.restored_from} is not a checkpoint of this model: {why}') from None
+        finally:
+            if self.started and not self.hook.runs and self.topology.is_local and summary.restored_from is None:
+                checkpoints.remove(self.model_dir)  # They hold no training, and would pass for a result.
         self.report.close()
         self.lifecycle.training = False
         self._count_training()
         summary.stopped_because = self._why_training_ended()
         if summary.stopped_because == 'end_of_input':
-            if summary.steps == 0 and self.topology.is_local:
-                if summary.restored_from is None:
-                    checkpoints.remove(self.model_dir)  # It holds no training, and would pass for a result.
+            if not self.hook.runs and self.topology.is_local:
                 raise TrainerError('experiment.train_input_fn produced no batches')
             if max_steps is not None:
                 self.report.warn(f'the input ended at step {summary.final_step}, before max_steps={max_steps}')
@@ -206,7 +208,9 @@ class Run:
             return
         counts = (self.hook.examples, self.examples_elsewhere)
         self.summary.examples = None if None in counts else sum(counts)
-        self.summary.final_step, self.summary.seconds = self.hook.step, self.hook.seconds
+        # After a failure the hook may not have seen the step that a checkpoint holds.
+        self.summary.final_step = max(self.hook.step, self._saved_step)
+        self.summary.seconds = self.hook.seconds
 
     def _why_training_ended(self) -> str:
         max_steps = self.experiment.max_steps
@@ -229,7 +233,7 @@ class Run:
         if self.lifecycle.signalled:
             return
         if begin - self._last_evaluation < self.lifecycle.settings.throttle_secs:
-            self.summary.evaluations_skipped += 1
+            self._skipped.add(step)
             return
         # A stop breaks the evaluation off here, and the training by its own hook, which has yet to see this step.
         with contextlib.suppress(Stopped):
@@ -251,8 +255,10 @@ class Run:
         if checkpoint is None:
             raise TrainerError(f'no checkpoint in {self.model_dir} to evaluate')
         step = checkpoints.step_of(checkpoint)
+        self._saved_step = max(self._saved_step, step) if self.started else 0
         if step not in self._results:
             self._results[step] = self._evaluate(checkpoint)
+            self._skipped.discard(step)  # the last one is evaluated all the same
         if self.mode == 'train_and_evaluate':
             result = self._results[step]
             self.exports.after_evaluation(self.model.evaluating_estimator, checkpoint, step, result, final)
@@ -333,6 +339,7 @@ class Run:
         self.lifecycle.graceful = False
         self._count_training()
         self.summary.status = status
+        self.summary.evaluations_skipped = len(self._skipped)
         if status != INTERRUPTED or self.summary.stopped_because is None:  # else training had ended before
             self.summary.stopped_because = stopped_because or self.summary.stopped_because
         self.summary.error = error
@@ -344,9 +351,13 @@ class Run:
                 self.report.warn(
                     f'{self.summary.final_step - saved:,} steps since step {saved:,} are not in a checkpoint'
                 )
-            self.report.finish(self.summary_path if self.mode in _WRITES_SUMMARY else None, **self._outcome)
+            self.report.finish(self.summary_path if self._writes_summary else None, **self._outcome)
 
     def write_summary(self) -> None:
-        """Writes summary.json, in a mode that writes to model_dir."""
-        if self.mode in _WRITES_SUMMARY:
+        """Writes summary.json, if this run writes to model_dir."""
+        if self._writes_summary:
             self.summary.write(self.summary_path)
+
+    @property
+    def _writes_summary(self) -> bool:
+        return self.mode in (*TRAINING_MODES, 'evaluate') or (self.mode == 'export' and self.options.output is None)

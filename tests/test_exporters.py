@@ -66,6 +66,10 @@ def kept(path):
     return sorted(name for name in os.listdir(path) if name.isdigit())
 
 
+def state_of(path):
+    return path.with_name(f'{path.name}.json')
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """Each export a second later than the last: tf.estimator names them by the second, and waits for the next."""
@@ -150,9 +154,9 @@ def test_best_is_a_finite_number(tmp_path, caplog, losses, want):
     [('', 1), ('{"loss": ', 1), ('[1]', 1), ('{"accuracy": 1.0}', 0), ('{"loss": null}', 0), ('{"loss": NaN}', 0)],
 )
 def test_a_state_that_tells_no_best_counts_as_nothing_exported(tmp_path, caplog, text, want_warnings):
-    (tmp_path / 'best.json').write_text(text)
+    state_of(tmp_path).write_text(text)
     assert best(tmp_path, 5.0, 6.0) == [True, False]
-    assert json.loads((tmp_path / 'best.json').read_text()) == {'loss': 5.0}
+    assert json.loads(state_of(tmp_path).read_text()) == {'loss': 5.0}
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * want_warnings
 
 
@@ -168,7 +172,7 @@ def test_metrics_that_are_no_numbers_are_not_remembered(tmp_path):
     exporter = exporters.BestExporter(serving_input_receiver_fn=RECEIVER_FN)
     result = {'loss': np.float32(1), 'vector': np.ones(2), 'image': b'png', 'global_step': np.int64(3)}
     exporter.export(Estimator(), str(tmp_path), 'ckpt', result, False)
-    assert json.loads((tmp_path / 'best.json').read_text()) == {'loss': 1.0, 'vector': [1.0, 1.0], 'global_step': 3}
+    assert json.loads(state_of(tmp_path).read_text()) == {'loss': 1.0, 'vector': [1.0, 1.0], 'global_step': 3}
 
 
 @pytest.mark.parametrize(
