@@ -98,12 +98,6 @@ class Experiment:
                 f'experiment.warm_start_from: expected a checkpoint, a directory with one, or @WarmStartSettings(), '
                 f'found {value!r}'
             )
-        if not (tf.io.gfile.exists(f'{value}.index') or tf.train.latest_checkpoint(value) or _is_saved_model(value)):
-            raise UserError(f'experiment.warm_start_from: no checkpoint {value!r}')
-
-
-def _is_saved_model(path: str) -> bool:
-    return tf.io.gfile.exists(f'{path}/variables/variables.index')
 
 
 @gin.configurable(module='estimator_trainer')

@@ -64,25 +64,26 @@ class Model:
         start = self._source[1]
         if start is None:
             return
+        where = 'experiment.warm_start_from' if self._experiment.warm_start_from is not None else 'warm_start_from'
         path = getattr(start, 'ckpt_to_initialize_from', start)
         # A path alone may be that of a SavedModel.
         prefixes = [path, f'{path}/variables/variables'] if path is start else [path]
         there = [prefix for prefix in prefixes if tf.io.gfile.exists(f'{prefix}.index')]
         checkpoint = there[0] if there else tf.train.latest_checkpoint(path)
         if checkpoint is None:
-            raise UserError(f'warm_start_from: no checkpoint {path!r}')
+            raise UserError(f'{where}: no checkpoint {path!r}')
         if not isinstance(getattr(start, 'vars_to_warm_start', '.*'), str):
             return
         trainable = [variable for variable in self.rehearsal.variables if variable.trainable]
         wanted = re.compile(getattr(start, 'vars_to_warm_start', '.*'))
         chosen = [variable for variable in trainable if wanted.match(variable.name)]
         if not chosen:
-            raise UserError(f'warm_start_from: no trainable variable matches {wanted.pattern!r}')
+            raise UserError(f'{where}: no trainable variable matches {wanted.pattern!r}')
         if getattr(start, 'var_name_to_prev_var_name', None) or getattr(start, 'var_name_to_vocab_info', None):
             return  # Names or shapes may well differ.
         comparison = checkpoints.compare(checkpoint, chosen)
         if comparison is not None and not comparison.fits:
-            raise UserError(f'warm_start_from: {checkpoints.misfit(checkpoint, comparison)}')
+            raise UserError(f'{where}: {checkpoints.misfit(checkpoint, comparison)}')
 
     @functools.cached_property
     def _source(self) -> tuple[Callable, Any]:

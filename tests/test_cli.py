@@ -10,8 +10,6 @@ import estimator_trainer
 from estimator_trainer import cli, gin_config
 from tests import program
 
-pytestmark = pytest.mark.xdist_group('cli')
-
 # (arguments, what the one line of the message must hold)
 MISTAKES = {
     'flag': (['--max_stepz=3'], ["'max_stepz'", 'max_steps']),

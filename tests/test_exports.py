@@ -13,8 +13,6 @@ from tests import program
 from tests.line_module import LINE_GIN
 from tests.program import bind
 
-pytestmark = pytest.mark.xdist_group('exports')
-
 
 class Recorder(tf.estimator.Exporter):
     """Exports to the paths that it was given, one a call."""

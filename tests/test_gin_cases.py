@@ -16,8 +16,6 @@ from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 from tests.program import bind
 
-pytestmark = pytest.mark.xdist_group('gin_cases')
-
 MY = ['--gin_file=my.gin', '--import_module=case_module']
 FILES = {
     'my_model.py': MY_MODEL,

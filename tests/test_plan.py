@@ -11,8 +11,6 @@ import pytest
 from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 
-pytestmark = pytest.mark.xdist_group('plan')
-
 USER = ['--import_module=user_module']
 FINITE = [*USER, '--gin_param=experiment.train_input_fn = @finite_input_fn']
 EXPORTERS = '--gin_param=experiment.exporters = [@BestExporter(), @FinalExporter()]'

@@ -11,8 +11,6 @@ from estimator_trainer.compat import tf
 from estimator_trainer.errors import TrainerError, UserError
 from estimator_trainer.predictions import check_output, write
 
-pytestmark = pytest.mark.xdist_group('predictions')
-
 BFLOAT16 = tf.bfloat16.as_numpy_dtype
 # Cut to float32, to be compared with what reads .tfrecord back.
 FLOATS = np.array([0.1, -3.0, 1e30], np.float32)

@@ -9,8 +9,6 @@ from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 from tests.program import bind
 
-pytestmark = pytest.mark.xdist_group('run_cases')
-
 FILES = {
     'my_model.py': MY_MODEL,
     'my.gin': MY_GIN,

@@ -8,8 +8,6 @@ from tests import program
 from tests.cluster.test_parameter_server import exit_codes
 from tests.line_module import LINE_GIN
 
-pytestmark = pytest.mark.xdist_group('cluster')
-
 EXPORTERS = '--gin_param=experiment.exporters = [@FinalExporter(), @LatestExporter()]'
 
 

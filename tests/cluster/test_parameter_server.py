@@ -9,9 +9,6 @@ import pytest
 
 from tests import program
 
-# Clusters use all cores: one at a time.
-pytestmark = pytest.mark.xdist_group('cluster')
-
 CLUSTER = '--local_cluster=chief:1,worker:1,ps:1'
 
 COUNTING_MODULE = """

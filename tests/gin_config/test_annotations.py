@@ -11,8 +11,6 @@ from estimator_trainer import gin_config
 from estimator_trainer.gin_config import annotations
 from tests.gin_config.helpers import apply, error_of, write
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 @gin.configurable(module='gin_config_test')
 def annotated(

@@ -6,8 +6,6 @@ import pytest
 from estimator_trainer import gin_config
 from tests.gin_config.helpers import inner, plain, read, write
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 def bound_in_gin():
     return {
