@@ -150,7 +150,7 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
         if not topology.is_local:
             raise UserError('--local_cluster starts a cluster of its own, but TF_CONFIG describes one; unset TF_CONFIG')
         return local_cluster.launch(FLAGS.local_cluster, argv, _value(config, 'RunConfig.model_dir'))
-    where = '--strategy' if FLAGS.strategy is not None else 'RunConfig.train_distribute'
+    where = '--strategy' if FLAGS.strategy is not None else config.place('RunConfig.train_distribute')
     strategy = strategies.choose(_value(config, 'RunConfig.train_distribute'), topology, where)
 
     _import_tensorflow(lifecycle)

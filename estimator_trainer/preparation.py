@@ -82,7 +82,9 @@ def _check_parts(run: Run, parts: Sequence[str]) -> None:
     if mode == 'predict':
         predictions.check_output(run.options.output)
     if mode == 'train_and_evaluate' and not (run.config.save_checkpoints_steps or run.config.save_checkpoints_secs):
-        raise UserError('RunConfig: evaluation needs checkpoints; bind save_checkpoints_steps or _secs')
+        raise UserError(
+            'RunConfig.save_checkpoints_steps: evaluation needs checkpoints; bind it, or save_checkpoints_secs'
+        )
     if mode not in TRAINING_MODES and run.checkpoint() is None:
         raise UserError(f'--mode={mode}: no checkpoint in {run.model_dir}')
 
