@@ -6,7 +6,6 @@ import csv
 import itertools
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -35,15 +34,7 @@ def check_output(path: str) -> None:
         )
     if tf.io.gfile.isdir(path):
         raise UserError(f'--output: {path}: expected a file, found a directory')
-    if '://' in path:
-        return
-    there = os.path.dirname(os.path.abspath(path))
-    while not os.path.lexists(there):
-        there = os.path.dirname(there)
-    try:
-        tempfile.TemporaryFile(dir=there).close()
-    except OSError as error:
-        raise UserError(f'--output: {path}: cannot write to {there}: {error.strerror}') from None
+    files.check_writable(os.path.dirname(path) or '.', '--output')
 
 
 def write(path: str, examples: Iterable[Mapping[str, np.ndarray] | np.ndarray]) -> int:

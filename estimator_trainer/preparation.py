@@ -1,10 +1,9 @@
 """Checks all of an experiment that can be checked before anything is written: parts, graphs, bindings, checkpoint."""
 
 import os
-import tempfile
 from collections.abc import Sequence
 
-from estimator_trainer import checkpoints, gin_config, predictions
+from estimator_trainer import checkpoints, files, gin_config, predictions
 from estimator_trainer.compat import tf
 from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import UserError, nearest, tensorflow_message
@@ -129,22 +128,9 @@ def _check_directories(run: Run) -> None:
     if run.mode == 'export' and output is not None:
         if os.path.splitext(output)[1] in predictions.SUFFIXES or os.path.isfile(output):
             raise UserError(f'--output: --mode=export writes a directory, found {output!r}')
-        _check_directory(output, '--output')
+        files.check_writable(output, '--output')
     elif run.mode != 'predict' or not os.path.isdir(run.model_dir):
-        _check_directory(run.model_dir, 'RunConfig.model_dir')
-
-
-def _check_directory(path: str, where: str) -> None:
-    """Raises a UserError unless a local directory, or the nearest that is there above it, can be written to."""
-    if '://' in path:
-        return
-    there = os.path.abspath(path)
-    while not os.path.lexists(there):
-        there = os.path.dirname(there)
-    try:
-        tempfile.TemporaryFile(dir=there).close()
-    except OSError as error:
-        raise UserError(f'{where}: {path}: cannot write to {there}: {error.strerror}') from None
+        files.check_writable(run.model_dir, 'RunConfig.model_dir')
 
 
 def check_fit(run: Run) -> None:

@@ -10,6 +10,7 @@ from estimator_trainer.compat import tf
 from estimator_trainer.errors import RestartableError, UserError
 from estimator_trainer.hooks import LastCheckpointHook, Stopped
 from estimator_trainer.ledger import Ledger
+from estimator_trainer.outputs import export, predict
 from estimator_trainer.run import Run
 from estimator_trainer.summary import add_evaluations
 from estimator_trainer.topology import CHIEF, EVALUATOR
@@ -27,7 +28,7 @@ def perform(run: Run) -> None:
         roles[task.job](run).perform()
         return
     if not run.trains:
-        getattr(run, run.mode)()
+        {'evaluate': run.evaluate, 'predict': lambda: predict(run), 'export': lambda: export(run)}[run.mode]()
         return
     run.train()
     if run.lifecycle.stop is None:

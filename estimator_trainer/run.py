@@ -7,10 +7,9 @@ import functools
 import os
 import tempfile
 import time
-from collections.abc import Iterator
 from typing import Any
 
-from estimator_trainer import checkpoints, exporters, predictions, saved_config
+from estimator_trainer import checkpoints, saved_config
 from estimator_trainer.compat import tf
 from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import TrainerError, UserError
@@ -55,6 +54,7 @@ class Run:
         summary: what has happened so far.
         hook: the hook of the training session, None before it.
         examples_elsewhere: number of examples that other tasks have trained on; None where they cannot be counted.
+        outcome: further facts for the table at the end.
         model: the Estimators, and their graphs, built once before anything is written.
     """
 
@@ -78,12 +78,12 @@ class Run:
         self.report = Report(self.summary, experiment.max_steps, '' if topology.is_local else ' in this task')
         self.hook: TrainingHook | None = None
         self.examples_elsewhere: int | None = 0
-        self.exports = Exports(experiment.exporters, self.model_dir, self._on_export)
+        self.exports = Exports(experiment.exporters, self.model_dir, self.on_export)
         self.model = Model(experiment, self.config, topology)
         self._last_evaluation = time.monotonic()
         self._results: dict[int, dict[str, Any]] = {}
         self._skipped: set[int] = set()
-        self._outcome: dict[str, str] = {}
+        self.outcome: dict[str, str] = {}
         self._saved_step = 0
 
     def _temporary_model_dir(self) -> str:
@@ -220,7 +220,7 @@ class Run:
             return 'early_stopping'
         return self.lifecycle.stop.reason if self.lifecycle.stop else 'end_of_input'
 
-    # Evaluation, prediction, export.
+    # Evaluation, export.
 
     def checkpoint(self) -> str | None:
         """Returns the checkpoint to work with: the one asked for, else the newest in model_dir, or None."""
@@ -297,39 +297,10 @@ class Run:
             raise TrainerError(f'no checkpoint in {self.model_dir} to export')
         self.exports.final(self.model.evaluating_estimator, checkpoint, checkpoints.step_of(checkpoint))
 
-    def _on_export(self, name: str, step: int, path: str) -> None:
+    def on_export(self, name: str, step: int, path: str) -> None:
+        """Takes note of an export that has been written."""
         self.summary.exports.append({'name': name, 'step': step, 'path': path})
         self.report.export(self.summary.exports[-1])
-
-    def export(self) -> None:
-        """Exports a checkpoint as a SavedModel."""
-        base = self.options.output or os.path.join(self.model_dir, 'export', 'model')
-        checkpoint = self.checkpoint()
-        path = exporters.export_saved_model(self.model.estimator, base, self.model.rehearsal.receiver_fn(), checkpoint)
-        self._on_export('model', checkpoints.step_of(checkpoint), path)
-
-    def predict(self) -> None:
-        """Writes a prediction for each example of the input.
-
-        Raises:
-            TrainerError: there was no input.
-            Stopped: the process was told to stop meanwhile.
-        """
-        self.lifecycle.graceful = True
-        self.lifecycle.before_abort(lambda *_: predictions.discard(self.options.output))
-        name = 'predict_input_fn' if self.experiment.predict_input_fn else 'eval_input_fn'
-        bound = bind_input_fn(getattr(self.experiment, name), self.config.tf_random_seed)
-        examples = self.model.estimator.predict(bound, checkpoint_path=self.checkpoint())
-        records = predictions.write(self.options.output, self._until_stopped(examples))
-        if not records:
-            raise TrainerError(f'experiment.{name} produced no batches')
-        self._outcome['output'] = f'{self.options.output} ({records:,} records)'
-
-    def _until_stopped(self, examples: Iterator[Any]) -> Iterator[Any]:
-        for example in examples:
-            if self.lifecycle.signalled:
-                raise Stopped
-            yield example
 
     # The outcome.
 
@@ -351,7 +322,7 @@ class Run:
                 self.report.warn(
                     f'{self.summary.final_step - saved:,} steps since step {saved:,} are not in a checkpoint'
                 )
-            self.report.finish(self.summary_path if self._writes_summary else None, **self._outcome)
+            self.report.finish(self.summary_path if self._writes_summary else None, **self.outcome)
 
     def write_summary(self) -> None:
         """Writes summary.json, if this run writes to model_dir."""

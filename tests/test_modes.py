@@ -54,7 +54,7 @@ MISTAKES = {
     'no suffix': ([*PREDICT, '--output=jsonl'], 2, 'ends in .jsonl, .csv, .tfrecord'),
     'no output': (PREDICT, 2, '--mode=predict needs --output=FILE'),
     'a directory': ([*PREDICT, '--output=directory.csv'], 2, 'directory.csv: expected a file, found a directory'),
-    'no folder for it': ([*PREDICT, '--output=/proc/no/no.csv'], 2, '/proc/no/no.csv: cannot write to /proc'),
+    'no folder for it': ([*PREDICT, '--output=/proc/no/no.csv'], 2, '/proc/no: cannot write to /proc'),
     'no checkpoint': (
         ['--gin_file=line.gin', '--model_dir=nowhere', '--mode=predict', '--output=no.csv'],
         2,

@@ -129,8 +129,8 @@ def test_what_a_format_cannot_hold(tmp_path, suffix, second, want):
         ('out.json', r"out.json': expected a name that ends in .jsonl, .csv, .tfrecord; did you mean '.jsonl'\?$"),
         ('out', "out': expected a name that ends in .jsonl, .csv, .tfrecord$"),
         ('folder.csv', 'folder.csv: expected a file, found a directory$'),
-        ('file/out.csv', 'file/out.csv: cannot write to .*/file: Not a directory$'),
-        ('/proc/no/out.csv', '/proc/no/out.csv: cannot write to /proc: '),
+        ('file/out.csv', 'file: cannot write to .*/file: Not a directory$'),
+        ('/proc/no/out.csv', '/proc/no: cannot write to /proc: '),
     ],
 )
 def test_a_path_that_cannot_be_written(tmp_path, name, want):
