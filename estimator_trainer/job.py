@@ -62,6 +62,7 @@ def perform(request: Request, topology: Topology, lifecycle: Lifecycle) -> int:
     bindings = gin_config.bindings(request.config, overrides)
     # User modules may be imported late, which registers configurables; a locked config would refuse them.
     with gin.unlock_config():
+        run = None
         try:
             resolved = gin_config.resolved(request.config, request.modules, overrides)
             run = _make_run(request, bindings, resolved, topology, lifecycle)
@@ -70,9 +71,11 @@ def perform(request: Request, topology: Topology, lifecycle: Lifecycle) -> int:
                 _print_plan(request, run, bindings)
                 return 0
             preparation.check_fit(run)
-        except Exception as error:
+        except BaseException as error:
             if mistake := _mistake(error, bindings):
                 raise mistake from None
+            if run is not None and request.mode != 'plan':
+                roles.tell_peers(run, error)
             raise
         return _perform(run, [source.name for source in request.config.sources], bindings)
 

@@ -220,9 +220,9 @@ def test_bound_in_gin(clean_gin):
     kinds = (exporters.BestExporter, exporters.LatestExporter, exporters.FinalExporter)
     best, latest, final = (gin.external_configurable(kind, module='exporters_test') for kind in kinds)
     gin.parse_config("""
-        BestExporter.metric = 'accuracy'
-        BestExporter.higher_is_better = True
-        small/LatestExporter.name = 'small'
+        exporters_test.BestExporter.metric = 'accuracy'
+        exporters_test.BestExporter.higher_is_better = True
+        small/exporters_test.LatestExporter.name = 'small'
     """)
     made = [best(), latest(), final()]
     with gin.config_scope('small'):
