@@ -47,7 +47,7 @@ setup(
         'test': [
             # Runs the tests; pyproject.toml's import mode needs a recent one.
             'pytest>=8.4',
-            # Uses both cores, and keeps tests that start a cluster from running beside each other.
+            # Uses both cores.
             'pytest-xdist>=3.6',
             # A job that hangs fails its test instead of stopping the run.
             'pytest-timeout>=2.3',

@@ -126,9 +126,12 @@ def variables_of(graph: tf.Graph) -> list[Variable]:
 
 
 def remove(model_dir: str) -> None:
-    """Removes the newest checkpoint, and the record that there is one."""
-    tf.compat.v1.train.remove_checkpoint(newest(model_dir))
-    tf.io.gfile.remove(os.path.join(model_dir, 'checkpoint'))
+    """Removes all checkpoints, and the record that there are any."""
+    state = tf.train.get_checkpoint_state(model_dir)
+    if state is not None:
+        for path in state.all_model_checkpoint_paths:
+            tf.compat.v1.train.remove_checkpoint(path)
+        tf.io.gfile.remove(os.path.join(model_dir, 'checkpoint'))
 
 
 def compare(checkpoint: str, variables: Sequence[Variable]) -> Comparison | None:

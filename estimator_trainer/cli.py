@@ -4,7 +4,6 @@ TensorFlow is imported only when all that can be wrong without it has been check
 """
 
 import dataclasses
-import json
 import os
 import sys
 import threading
@@ -16,13 +15,13 @@ from absl import flags
 
 import estimator_trainer
 from estimator_trainer import console, dialects, gin_config, local_cluster, logs, strategies
-from estimator_trainer.errors import RestartableError, TrainerError, UserError, graph_mode_hint
+from estimator_trainer.errors import RestartableError, TrainerError, UserError, graph_mode_hint, tensorflow_message
 from estimator_trainer.lifecycle import Lifecycle
-from estimator_trainer.topology import Topology
 
 FLAGS = flags.FLAGS
 _SECONDS_FOR_USER_THREADS = 10.0
-MODES = ('train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'plan')
+TRAINING_MODES = ('train_and_evaluate', 'train')
+MODES = (*TRAINING_MODES, 'evaluate', 'predict', 'export', 'plan')
 
 # Flags that are not bindings.
 flags.DEFINE_multi_string(
@@ -83,12 +82,14 @@ BINDING_FLAGS = (
     ),
     BindingFlag('seed', 'RunConfig.tf_random_seed', flags.DEFINE_integer, 'Seeds Python, NumPy, Keras and TensorFlow.'),
 )
+# Of the configurables that flags bind, should a user register others of the same names.
+_MODULES = {'RunConfig': 'tf.estimator', 'experiment': 'estimator_trainer'}
 # Flags that mean something in some modes only.
 _FLAGS_OF_MODES = {
     'output': ('predict', 'export'),
     'checkpoint': ('evaluate', 'predict', 'export'),
     'plan_format': ('plan',),
-    'local_cluster': ('train_and_evaluate', 'train'),
+    'local_cluster': TRAINING_MODES,
 }
 for _flag in BINDING_FLAGS:
     _flag.define(_flag.name, None, f'{_flag.help} Binds {_flag.binding}.')
@@ -121,7 +122,7 @@ def main(argv: Sequence[str]) -> int:
         missing = gin_config.missing_binding(error)
         if missing is None:
             traceback.print_exc()
-            if hint := graph_mode_hint(error):
+            if hint := graph_mode_hint(error) or tensorflow_message(error):
                 console.say(f'error: {hint}')
             return TrainerError.exit_code
         console.say(f'error: {missing}')
@@ -144,26 +145,49 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
         _parse_remaining_flags(remaining)  # Nobody else can define them, so there is no need to import anything.
     if not config.sources:
         raise UserError(_nothing_to_run())
-    topology = dialects.from_environment()
+    topology, tf_config = dialects.from_environment(), dialects.given()
     if FLAGS.local_cluster is not None:
         if not topology.is_local:
             raise UserError('--local_cluster starts a cluster of its own, but TF_CONFIG describes one; unset TF_CONFIG')
         return local_cluster.launch(FLAGS.local_cluster, argv, _value(config, 'RunConfig.model_dir'))
-    where = '--strategy' if FLAGS.strategy is not None else 'RunConfig.train_distribute'
+    where = '--strategy' if FLAGS.strategy is not None else config.place('RunConfig.train_distribute')
     strategy = strategies.choose(_value(config, 'RunConfig.train_distribute'), topology, where)
 
     _import_tensorflow(lifecycle)
     strategies.set_up_devices(strategy, config)  # before a user module can run an op that would fix them
     _import_modules(config)
     _parse_remaining_flags(remaining)
-    return _run_experiment(config, topology, lifecycle)
+    from estimator_trainer import job
+
+    return job.perform(_request(config, tf_config), topology, lifecycle)
+
+
+def _request(config: gin_config.Config, tf_config: Any) -> Any:
+    from estimator_trainer.job import Request
+
+    overrides = {
+        f'{_MODULES[flag.binding.partition(".")[0]]}.{flag.binding}': (f'--{flag.name}', FLAGS[flag.name].value)
+        for flag in BINDING_FLAGS
+        if FLAGS[flag.name].value is not None
+    }
+    return Request(
+        FLAGS.mode,
+        config,
+        FLAGS.import_module,
+        overrides,
+        FLAGS.output,
+        FLAGS.checkpoint,
+        FLAGS.strict_unused,
+        FLAGS.plan_format,
+        tf_config,
+    )
 
 
 def _check_flags_of_modes() -> None:
     for name, modes in _FLAGS_OF_MODES.items():
         if FLAGS[name].present and FLAGS.mode not in modes:
             raise UserError(f'--{name} is for --mode={" or ".join(modes)}, not {FLAGS.mode}')
-    if FLAGS.mode == 'predict' and FLAGS.output is None:
+    if FLAGS.mode == 'predict' and not FLAGS.output:
         raise UserError('--mode=predict needs --output=FILE, with the suffix .jsonl, .csv or .tfrecord')
 
 
@@ -219,112 +243,6 @@ def _import_modules(config: gin_config.Config) -> None:
     except flags.DuplicateFlagError as error:
         raise UserError(' '.join(str(error).split())) from None
     registry.register(config)
-
-
-def _run_experiment(config: gin_config.Config, topology: Topology, lifecycle: Lifecycle) -> int:
-    import gin
-
-    from estimator_trainer import preparation
-
-    overrides = {
-        flag.binding: (f'--{flag.name}', FLAGS[flag.name].value)
-        for flag in BINDING_FLAGS
-        if FLAGS[flag.name].value is not None
-    }
-    tf_config = dialects.given()
-    gin_config.apply(config, overrides)
-    bindings = gin_config.bindings(config, overrides)
-    # User modules may be imported late, which registers configurables; a locked config would refuse them.
-    with gin.unlock_config():
-        try:
-            run = _make_run(config, bindings, topology, lifecycle, overrides)
-            preparation.prepare(run, bindings, FLAGS.strict_unused)
-            if FLAGS.mode == 'plan':
-                _print_plan(run, bindings, tf_config)
-                return 0
-            preparation.check_fit(run)
-        except Exception as error:
-            if mistake := _mistake(error, bindings):
-                raise mistake from None
-            raise
-        return _perform(run, config, bindings)
-
-
-def _make_run(
-    config: gin_config.Config,
-    bindings: Sequence[gin_config.Binding],
-    topology: Topology,
-    lifecycle: Lifecycle,
-    overrides: dict[str, tuple[str, Any]],
-) -> Any:
-    from estimator_trainer.experiment import experiment
-    from estimator_trainer.run import Options, Run
-    from estimator_trainer.settings import trainer
-
-    gin_config.check_types(bindings)
-    lifecycle.settings = trainer()
-    made = experiment()
-    mode = FLAGS.mode
-    if mode == 'plan':
-        mode = 'train_and_evaluate' if made.eval_input_fn is not None else 'train'
-    resolved = gin_config.resolved(config, FLAGS.import_module, overrides)
-    return Run(made, topology, lifecycle, Options(mode, FLAGS.output, FLAGS.checkpoint, resolved, FLAGS.mode == 'plan'))
-
-
-def _mistake(error: Exception, bindings: Sequence[gin_config.Binding]) -> UserError | None:
-    """Returns the one-line error, with its place, for an exception that a user's mistake has caused, else None."""
-    if not isinstance(error, UserError):
-        error = gin_config.missing_binding(error) or gin_config.unexpected_argument(error, bindings)
-    return None if error is None else UserError(gin_config.locate(gin_config.first_line(error), bindings))
-
-
-def _print_plan(run: Any, bindings: Sequence[gin_config.Binding], tf_config: Any) -> None:
-    from estimator_trainer import plan
-
-    made = plan.make(run, bindings, tf_config)
-    for line in [json.dumps(made, indent=2)] if FLAGS.plan_format == 'json' else plan.text(made):
-        console.out(line)
-
-
-def _perform(run: Any, config: gin_config.Config, bindings: Sequence[gin_config.Binding]) -> int:
-    from estimator_trainer import plan, roles
-    from estimator_trainer.hooks import Stopped
-    from estimator_trainer.summary import DONE, FAILED, INTERRUPTED
-
-    lifecycle = run.lifecycle
-    run.report.start(f'{run.mode} {" ".join(source.name for source in config.sources)}', plan.head(run))
-    run.report.table(('override', line) for line in plan.overridden(bindings))
-
-    def finish_aborted(message: str, exit_code: int) -> None:
-        if lifecycle.signalled:
-            run.finish(INTERRUPTED, 'signal')
-        elif exit_code:
-            run.finish(FAILED, 'error', message)
-
-    lifecycle.before_abort(finish_aborted)
-    try:
-        roles.perform(run)
-    except Stopped:
-        pass
-    except BaseException as error:
-        mistake = _mistake(error, bindings)
-        if mistake and not run.started:
-            raise mistake from None  # found before the first step, it leaves nothing behind
-        try:
-            run.finish(FAILED, 'error', f'{type(error).__name__}: {gin_config.first_line(error)}')
-        except Exception as further:  # What has gone wrong first is what matters.
-            console.say(f'cannot write {run.summary_path}: {gin_config.first_line(further)}')
-        if 'No space left on device' in str(error):
-            raise TrainerError(f'no space left on the device of {run.model_dir}') from None
-        if mistake:
-            raise TrainerError(gin_config.first_line(mistake)) from None
-        raise
-    stop = lifecycle.stop
-    if stop is not None and stop.exit_code:
-        run.finish(INTERRUPTED, 'signal')
-        return stop.exit_code
-    run.finish(DONE)
-    return 0
 
 
 def _help() -> str:

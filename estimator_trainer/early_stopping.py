@@ -12,7 +12,7 @@ import dataclasses
 import operator
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from estimator_trainer import console
@@ -48,6 +48,10 @@ class EarlyStopping(Hook):
         warning = self._lacking(metrics)
         self._evaluated, self._due = True, warning is None
         return warning
+
+    def lacking(self, metrics: Collection[str]) -> str | None:
+        """Returns what an evaluation with these metrics lacks, None if it has the metric watched."""
+        return self._lacking(dict.fromkeys(metrics))
 
     def begin(self):
         # Stock tells workers by a variable. It must not get into checkpoints: one with it would stop the training that

@@ -43,7 +43,7 @@ _EAGER_CODE = re.compile(
     r'(?P<eager>numpy)\(\) is only available when eager|'
     r'(?P<bool>[Uu]sing a( symbolic)? `?tf.Tensor`? as a Python `?bool`?)|'
     r"(?P<iteration>[Ii]terating over a( symbolic)? `?tf.Tensor`?|'SymbolicTensor' is not iterable)|"
-    r"(?P<value>a symbolic (tf\.)?Tensor|not 'SymbolicTensor'|'SymbolicTensor' object cannot be|SymbolicTensor.__format__)"
+    r"(?P<value>a symbolic (tf\.)?Tensor|not 'SymbolicTensor'|'SymbolicTensor' object cannot|SymbolicTensor.__format__)"
 )
 
 
@@ -68,3 +68,15 @@ def _users_line(error: BaseException) -> str:
     users = [(path, line) for path, line in frames if not re.search('site-packages|__autograph_generated', path)]
     path, line = (users or frames)[-1]
     return f'{path}:{line}'
+
+
+def tensorflow_message(error: BaseException) -> str | None:
+    """Returns what an error of a TensorFlow op says, without names of nodes and stack; None for another error."""
+    message = getattr(error, 'message', None)
+    if not isinstance(message, str) or not hasattr(error, 'op'):
+        return None
+    message = re.sub(r'\{\{.*?\}\}|\[\[.*?\]\]', ' ', message.split('Original stack trace')[0])
+    # Where the node was made, which stands before what went wrong.
+    message = re.sub(r'Graph execution error:|Detected at node.*?\nNode: \S+', ' ', message, flags=re.DOTALL)
+    lines = [' '.join(line.split()) for line in message.splitlines() if line.strip()]
+    return f'{type(error).__name__}: {lines[0] if lines else "no message"}'

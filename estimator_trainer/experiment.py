@@ -1,6 +1,7 @@
 """`experiment`: the gin configurable that says what is trained on what, and for how long."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -56,6 +57,8 @@ class Experiment:
                 raise UserError(
                     f'experiment.exporters: expected Exporter objects, e.g. [@FinalExporter()], found {exporter!r}'
                 )
+            if not re.fullmatch(r'[\w.-]*\w[\w.-]*', exporter.name):
+                raise UserError(f'experiment.exporters: expected a name for a directory, found {exporter.name!r}')
         names = [exporter.name for exporter in self.exporters]
         if len(set(names)) < len(names):
             raise UserError(f'experiment.exporters: two have the same name; found {", ".join(names)}')
@@ -95,12 +98,6 @@ class Experiment:
                 f'experiment.warm_start_from: expected a checkpoint, a directory with one, or @WarmStartSettings(), '
                 f'found {value!r}'
             )
-        if not (tf.io.gfile.exists(f'{value}.index') or tf.train.latest_checkpoint(value) or _is_saved_model(value)):
-            raise UserError(f'experiment.warm_start_from: no checkpoint {value!r}')
-
-
-def _is_saved_model(path: str) -> bool:
-    return tf.io.gfile.exists(f'{path}/variables/variables.index')
 
 
 @gin.configurable(module='estimator_trainer')

@@ -8,8 +8,7 @@ import inspect
 import json
 import logging
 import math
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from estimator_trainer import files
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError, nearest
 
-_BEST_FILE = 'best.json'
+_BEST_SUFFIX = '.json'  # beside the directory with the exports, in which there is nothing else
 _NUMBERS = 'biuf'  # numpy's kinds
 _log = logging.getLogger(__name__)
 
@@ -132,7 +131,7 @@ class FinalExporter(_Exporter):
 class BestExporter(_Exporter):
     """Exports whenever an evaluation is better than those of all exports before, this run's or an earlier one's.
 
-    The best evaluation is kept as best.json beside the exports.
+    The best evaluation is kept in a file beside the directory of the exports, such as `export/best.json`.
 
     Args:
         name: name of the directory of the exports.
@@ -175,7 +174,7 @@ class BestExporter(_Exporter):
         Raises:
             UserError: the evaluation lacks the metric that decides.
         """
-        best_file = os.path.join(export_path, _BEST_FILE)
+        best_file = export_path.rstrip('/') + _BEST_SUFFIX
         if not self._is_better(_read(best_file), eval_result):
             return None
         path = super().export(estimator, export_path, checkpoint_path, eval_result, is_the_final_export)
@@ -183,15 +182,27 @@ class BestExporter(_Exporter):
         files.replace(best_file, json.dumps(_numbers(eval_result), indent=2) + '\n')
         return path
 
+    def check(self, metrics: Collection[str]) -> None:
+        """Checks, before anything is evaluated, that an evaluation with these metrics can decide.
+
+        Raises:
+            UserError: it lacks the metric.
+        """
+        if self._compare_fn is None and self._metric not in metrics:
+            raise UserError(self._without_metric(metrics))
+
+    def _without_metric(self, metrics: Collection[str]) -> str:
+        return (
+            f'BestExporter.metric: expected a number among the metrics of the evaluation, found {self._metric!r}; '
+            f'there are {", ".join(map(repr, sorted(metrics)))}{nearest(self._metric, metrics)}'
+        )
+
     def _is_better(self, best: Mapping[str, Any] | None, current: Mapping[str, Any]) -> bool:
         if self._compare_fn is not None:
             return best is None or bool(self._compare_fn(best_eval_result=best, current_eval_result=current))
         value = np.asarray(current.get(self._metric))
         if value.ndim or value.dtype.kind not in _NUMBERS:
-            raise UserError(
-                f'BestExporter.metric: expected a number among the metrics of the evaluation, found {self._metric!r}; '
-                f'there are {", ".join(map(repr, sorted(current)))}{nearest(self._metric, current)}'
-            )
+            raise UserError(self._without_metric(current))
         if not np.isfinite(value):
             _log.warning('%s is %s: not exported as the best', self._metric, value)
             return False

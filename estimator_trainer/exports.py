@@ -4,11 +4,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from estimator_trainer import serving
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import TrainerError
 from estimator_trainer.exporters import FinalExporter
+from estimator_trainer.rehearsal import Rehearsal
 
 _FINAL = (FinalExporter, tf.estimator.FinalExporter)
+_RECEIVER_FN = 'serving_input_receiver_fn'
 
 
 class Exports:
@@ -30,8 +33,22 @@ class Exports:
     def give_receiver(self, receiver_fn: Callable) -> None:
         """Gives the serving_input_receiver_fn to those exporters that were bound without one."""
         for exporter in self._exporters:
-            if getattr(exporter, 'serving_input_receiver_fn', receiver_fn) is None:
+            if getattr(exporter, _RECEIVER_FN, receiver_fn) is None:
                 exporter.serving_input_receiver_fn = receiver_fn
+
+    def rehearse(self, rehearsal: Rehearsal) -> None:
+        """Builds the graph of each export, and gives the receiver to the exporters that were bound without one.
+
+        Raises:
+            UserError: an exporter's own serving_input_receiver_fn, or the experiment's, makes no receiver.
+        """
+        # tf.estimator's exporters keep theirs to themselves.
+        bound = [exporter.serving_input_receiver_fn for exporter in self._exporters if hasattr(exporter, _RECEIVER_FN)]
+        for own in filter(None, bound):
+            rehearsal.export_from(serving.receiver_fn(own, None))
+        if None in bound:
+            rehearsal.export()
+            self.give_receiver(rehearsal.receiver_fn())
 
     def after_evaluation(
         self,

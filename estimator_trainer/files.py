@@ -2,13 +2,32 @@
 
 import contextlib
 import os
+import tempfile
 
 from estimator_trainer.compat import tf
+from estimator_trainer.errors import UserError
 
 
 def makedirs(path: str) -> None:
     """Creates a directory and its parents; an existing one is fine."""
     tf.io.gfile.makedirs(path)
+
+
+def check_writable(path: str, where: str) -> None:
+    """Checks that files can be made in a local directory, or in the nearest that is there above it; writes nothing.
+
+    Raises:
+        UserError: they cannot; `where` is the flag or binding that names the directory.
+    """
+    if '://' in path:
+        return  # Only writing to it would tell.
+    there = os.path.abspath(path)
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    try:
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        raise UserError(f'{where}: {path}: cannot write to {there}: {error.strerror}') from None
 
 
 def read(path: str) -> str:

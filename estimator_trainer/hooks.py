@@ -25,6 +25,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
 
     Attributes:
         started: whether there has been a session.
+        runs: number of runs of the train_op.
         step: global_step as last seen; exact at the start, at reports and at the end.
         examples: number of examples that this task has consumed, None where batches have no batch dimension.
         stopped_by_hook: whether another hook of the run asked for the stop.
@@ -61,7 +62,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self._before_session = before_session
         self._on_start, self._on_first_step, self._on_step = on_start, on_first_step, on_step
         self._on_progress = on_progress
-        self._runs = 0
+        self.runs = 0
         self.step = 0
         self.examples: int | None = 0
         self._started = self._stopped = 0.0
@@ -102,14 +103,14 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         step, loss, sizes = run_values.results
-        if not self._runs:
+        if not self.runs:
             self._on_first_step([int(size) for size in sizes])
         self.examples = _add(self.examples, sizes)
         self._last_run = run_context
-        self._runs += 1
-        if self._runs == _RUNS_BEFORE_A_STEP and int(run_context.session.run(self._step_tensor)) == self._first_step:
+        self.runs += 1
+        if self.runs == _RUNS_BEFORE_A_STEP and int(run_context.session.run(self._step_tensor)) == self._first_step:
             raise TrainerError(
-                f'global_step has not moved in {self._runs} runs of the train_op: it must increment '
+                f'global_step has not moved in {self.runs} runs of the train_op: it must increment '
                 'tf.compat.v1.train.get_global_step(), e.g. optimizer.minimize(loss, global_step); for a Keras '
                 'optimizer set optimizer.iterations = global_step'
             )
@@ -191,8 +192,8 @@ class EvaluationHook(tf.compat.v1.train.SessionRunHook):
 
     def end(self, session):
         # Here, for Estimator goes on to write the metrics of nothing, which look perfect.
-        if not self.batches:
-            raise TrainerError('experiment.eval_input_fn produced no batches')
+        if not self.batches or self.examples == 0:
+            raise TrainerError(f'experiment.eval_input_fn produced no {"examples" if self.batches else "batches"}')
 
 
 class CheckpointListener(tf.compat.v1.train.CheckpointSaverListener):

@@ -3,12 +3,13 @@
 import atexit
 import functools
 import inspect
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from estimator_trainer import serving, specs, user_fns
+from estimator_trainer import checkpoints, serving, specs, user_fns
 from estimator_trainer.compat import private, tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.experiment import Experiment
@@ -53,6 +54,36 @@ class Model:
         # In a cluster, RunConfig places variables on the ps tasks.
         config = RunConfig(topology=Topology(), train_distribute='none', model_dir=self._config.model_dir)
         return self._make_estimator(config, *model_of(self._experiment, config))
+
+    def check_start(self) -> None:
+        """Checks that the checkpoint from which a new training is to start is there, and one of this model.
+
+        Raises:
+            UserError: it is not.
+        """
+        start = self._source[1]
+        if start is None:
+            return
+        where = 'experiment.warm_start_from' if self._experiment.warm_start_from is not None else 'warm_start_from'
+        path = getattr(start, 'ckpt_to_initialize_from', start)
+        # A path alone may be that of a SavedModel.
+        prefixes = [path, f'{path}/variables/variables'] if path is start else [path]
+        there = [prefix for prefix in prefixes if tf.io.gfile.exists(f'{prefix}.index')]
+        checkpoint = there[0] if there else tf.train.latest_checkpoint(path)
+        if checkpoint is None:
+            raise UserError(f'{where}: no checkpoint {path!r}')
+        if not isinstance(getattr(start, 'vars_to_warm_start', '.*'), str):
+            return
+        trainable = [variable for variable in self.rehearsal.variables if variable.trainable]
+        wanted = re.compile(getattr(start, 'vars_to_warm_start', '.*'))
+        chosen = [variable for variable in trainable if wanted.match(variable.name)]
+        if not chosen:
+            raise UserError(f'{where}: no trainable variable matches {wanted.pattern!r}')
+        if getattr(start, 'var_name_to_prev_var_name', None) or getattr(start, 'var_name_to_vocab_info', None):
+            return  # Names or shapes may well differ.
+        comparison = checkpoints.compare(checkpoint, chosen)
+        if comparison is not None and not comparison.fits:
+            raise UserError(f'{where}: {checkpoints.misfit(checkpoint, comparison)}')
 
     @functools.cached_property
     def _source(self) -> tuple[Callable, Any]:

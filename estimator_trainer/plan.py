@@ -1,6 +1,5 @@
 """The plan: what a run would do, found by building its graphs and reading some of its input; nothing is trained."""
 
-import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from estimator_trainer.compat import tf
 from estimator_trainer.exporters import BestExporter
 from estimator_trainer.rehearsal import Built
 from estimator_trainer.run import Run
+from estimator_trainer.topology import EVALUATOR
 
 # Input is read so long to count its examples; what takes longer is not counted (null).
 _READ_SECONDS = 20.0
@@ -68,6 +68,10 @@ def _evaluation_rule(run: Run) -> str:
         return 'none (--mode=train)'
     throttle = run.lifecycle.settings.throttle_secs
     rule = f'at every checkpoint (each {_saving(run)})'
+    if run.topology.has_evaluator:
+        rule = f'by {EVALUATOR}, {rule}'
+    elif not run.topology.is_local:
+        return 'at the end'
     return rule + (f', at most once per {throttle:g} s' if throttle else '') + ', and at the end'
 
 
@@ -149,19 +153,23 @@ def _training(run: Run, built: Built | None) -> dict[str, Any]:
     plan: dict[str, Any] = {'batch': None, 'first_step': first, 'final_step': max_steps, 'stopped_because': 'max_steps'}
     if run.nothing_to_train():
         return plan | {'final_step': first, 'stopped_because': 'nothing_to_do', 'examples': 0}
-    if built is None or not built.sizes:
-        return plan | {'stopped_because': 'max_steps' if max_steps else 'end_of_input', 'examples': None}
+    if max_steps is None:
+        plan |= {'final_step': None, 'stopped_because': 'end_of_input'}
+    plan['examples'] = None
+    if built is None:
+        return plan
     wanted = (max_steps - first) * replicas if max_steps else None
     sizes, ended = built.batches(_READ_SECONDS, wanted)
-    if sizes:
-        replica = sizes[0]
-        plan['batch'] = {'replicas': replicas, 'replica_batch': replica, 'global_batch': sum(sizes[:replicas])}
-    known = run.topology.is_local and (ended or len(sizes) == wanted)
-    if ended and run.topology.is_local:
-        plan |= {'final_step': first + math.ceil(len(sizes) / replicas), 'stopped_because': 'end_of_input'}
-    elif max_steps is None:
-        plan |= {'final_step': None, 'stopped_because': 'end_of_input'}
-    return plan | {'examples': sum(sizes) if known else None}
+    steps = len(sizes) // replicas  # A step that has not a batch for each replica is not made.
+    if sizes and built.sized:
+        plan['batch'] = {'replicas': replicas, 'replica_batch': sizes[0], 'global_batch': sum(sizes[:replicas])}
+    if not run.topology.is_local:
+        return plan  # What the other tasks read and train is not known here.
+    if ended:
+        plan |= {'final_step': first + steps, 'stopped_because': 'end_of_input'}
+    if built.sized and (ended or len(sizes) == wanted):
+        plan['examples'] = sum(sizes[: steps * replicas])
+    return plan
 
 
 def _input(built: Built | None) -> dict[str, Any] | None:
@@ -217,13 +225,14 @@ def _evaluations(run: Run, training: dict[str, Any], built: Built | None) -> dic
     if run.mode == 'train':
         return plan
     first, last = training['first_step'], training['final_step']
+    throttled = run.lifecycle.settings.throttle_secs or not run.config.save_checkpoints_steps
     if last is None:
         plan['steps'] = None
-    elif run.lifecycle.settings.throttle_secs or not run.config.save_checkpoints_steps or first == last:
+    elif throttled or first == last or not run.topology.is_local:
         plan['steps'] = [last]
     else:
         plan['steps'] = _checkpoints(run, training)['steps'][1:]  # The first one holds no training of this run.
-    if built is not None and built.sizes:
+    if built is not None and built.sized:
         steps = run.experiment.eval_steps
         sizes, ended = built.batches(_READ_SECONDS, steps)
         plan['examples'] = sum(sizes) if ended or len(sizes) == steps else None
@@ -252,7 +261,10 @@ def _writes(run: Run) -> list[str]:
     names += ['run/<task>.json'] if not run.topology.is_local else []
     exporters = run.exports.final_exporters if run.mode == 'train' else run.experiment.exporters
     paths = [os.path.join(run.model_dir, name) for name in names]
-    return paths + [os.path.join(run.exports.path_of(exporter), '*') for exporter in exporters]
+    paths += [os.path.join(run.exports.path_of(exporter), '*') for exporter in exporters]
+    return paths + [
+        f'{run.exports.path_of(exporter)}.json' for exporter in exporters if isinstance(exporter, BestExporter)
+    ]
 
 
 def _restored_from(run: Run) -> dict[str, Any] | None:

@@ -6,7 +6,6 @@ import csv
 import itertools
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -27,19 +26,15 @@ def check_output(path: str) -> None:
         UserError: its suffix is not known, it is a directory, or its folder cannot be written to.
     """
     suffix = os.path.splitext(path)[1]
+    if path.startswith(('http://', 'https://')):
+        raise UserError(f'--output: {path}: cannot be written to over HTTP')
     if suffix not in _WRITERS:
-        raise UserError(f'{path}: expected a name that ends in {", ".join(_WRITERS)}{nearest(suffix, _WRITERS)}')
+        raise UserError(
+            f'--output: {path!r}: expected a name that ends in {", ".join(_WRITERS)}{nearest(suffix, _WRITERS)}'
+        )
     if tf.io.gfile.isdir(path):
-        raise UserError(f'{path}: expected a file, found a directory')
-    if '://' in path:
-        return
-    there = os.path.dirname(os.path.abspath(path))
-    while not os.path.lexists(there):
-        there = os.path.dirname(there)
-    try:
-        tempfile.TemporaryFile(dir=there).close()
-    except OSError as error:
-        raise UserError(f'{path}: cannot write to {there}: {error.strerror}') from None
+        raise UserError(f'--output: {path}: expected a file, found a directory')
+    files.check_writable(os.path.dirname(path) or '.', '--output')
 
 
 def write(path: str, examples: Iterable[Mapping[str, np.ndarray] | np.ndarray]) -> int:
@@ -146,7 +141,11 @@ def _csv(path: str) -> Iterator[_Writer]:
         def write_record(number, arrays):
             if number == 1:
                 shapes.update((key, array.shape) for key, array in arrays.items())
-                writer.writerow('_'.join([key, *map(str, i)]) for key in shapes for i in np.ndindex(shapes[key]))
+                header = ['_'.join([key, *map(str, i)]) for key in shapes for i in np.ndindex(shapes[key])]
+                if len(set(header)) < len(header):
+                    twice = next(name for name in header if header.count(name) > 1)
+                    raise TrainerError(f'two predictions make a column {twice!r}; expected other names, or .jsonl')
+                writer.writerow(header)
             for key in {**shapes, **arrays}:
                 found, want = getattr(arrays.get(key), 'shape', 'none'), shapes.get(key, 'none')
                 if found != want:
@@ -186,3 +185,4 @@ def _feature(number: int, key: str, array: np.ndarray) -> tf.train.Feature:
 
 
 _WRITERS = {'.jsonl': _jsonl, '.csv': _csv, '.tfrecord': _tfrecord}
+SUFFIXES = tuple(_WRITERS)

@@ -1,15 +1,18 @@
 """Checks all of an experiment that can be checked before anything is written: parts, graphs, bindings, checkpoint."""
 
 import os
-import tempfile
 from collections.abc import Sequence
 
-from estimator_trainer import checkpoints, gin_config, predictions
+from estimator_trainer import checkpoints, files, gin_config, predictions
 from estimator_trainer.compat import tf
-from estimator_trainer.errors import UserError
+from estimator_trainer.early_stopping import EarlyStopping
+from estimator_trainer.errors import UserError, nearest, tensorflow_message
+from estimator_trainer.exporters import BestExporter
 from estimator_trainer.run import TRAINING_MODES, Run
 
 _ModeKeys = tf.estimator.ModeKeys
+# So long the first batch of an input is waited for, before anything is written.
+_FIRST_BATCH_SECONDS = 5.0
 
 
 def prepare(run: Run, bindings: Sequence[gin_config.Binding], strict_unused: bool) -> None:
@@ -23,19 +26,34 @@ def prepare(run: Run, bindings: Sequence[gin_config.Binding], strict_unused: boo
     Raises:
         UserError: a part is missing or wrong, or a checkpoint does not fit, or a binding is not used.
     """
-    if '://' not in run.model_dir and (run.mode != 'predict' or not os.path.isdir(run.model_dir)):
-        _check_directory(run.model_dir)
+    cwd = os.getcwd()
+    _check_directories(run)
     parts = _required(run)
     _check_parts(run, parts)
     for part in parts:
-        getattr(run.model.rehearsal, part)()
-    if 'export' in parts:
-        run.exports.give_receiver(run.model.rehearsal.receiver_fn())
+        _build(run, part)
+    if run.trains and 'train' in parts and run.checkpoint() is None:  # else what it says of a start is of no account
+        run.model.check_start()
+    if run.trains:
+        _check_batches(run, parts)
+        _check_metrics(run)
+    if os.getcwd() != cwd and not os.path.isabs(run.model_dir) and '://' not in run.model_dir:
+        raise UserError(
+            f'RunConfig.model_dir: user code has changed the current directory to {os.getcwd()}, where {run.model_dir} '
+            'is another place; give an absolute path'
+        )
     if run.topology.is_chief and (run.mode in TRAINING_MODES or strict_unused):
         run.user_hooks  # noqa: B018  Functions that make hooks use bindings too.
         for warning in run.model.rehearsal.warnings():
             run.report.warn(warning)
         _check_use(run, bindings, strict_unused)
+
+
+def _build(run: Run, part: str) -> None:
+    if part == 'export' and run.experiment.exporters and run.mode != 'export':
+        run.exports.rehearse(run.model.rehearsal)
+    else:
+        getattr(run.model.rehearsal, part)()
 
 
 def _required(run: Run) -> list[str]:
@@ -63,20 +81,56 @@ def _check_parts(run: Run, parts: Sequence[str]) -> None:
     if mode == 'predict':
         predictions.check_output(run.options.output)
     if mode == 'train_and_evaluate' and not (run.config.save_checkpoints_steps or run.config.save_checkpoints_secs):
-        raise UserError('RunConfig: evaluation needs checkpoints; bind save_checkpoints_steps or _secs')
+        raise UserError(
+            'RunConfig.save_checkpoints_steps: evaluation needs checkpoints; bind it, or save_checkpoints_secs'
+        )
     if mode not in TRAINING_MODES and run.checkpoint() is None:
         raise UserError(f'--mode={mode}: no checkpoint in {run.model_dir}')
 
 
-def _check_directory(path: str) -> None:
-    """Raises a UserError unless a local directory, or the nearest that is there above it, can be written to."""
-    there = os.path.abspath(path)
-    while not os.path.lexists(there):
-        there = os.path.dirname(there)
-    try:
-        tempfile.TemporaryFile(dir=there).close()
-    except OSError as error:
-        raise UserError(f'RunConfig.model_dir: {path}: cannot write to {there}: {error.strerror}') from None
+def _check_batches(run: Run, parts: Sequence[str]) -> None:
+    """Raises a UserError if the first batch of an input is not there; one that takes long is not waited for."""
+    for part, name in (('train', 'train_input_fn'), ('evaluate', 'eval_input_fn')):
+        if part not in parts:
+            continue
+        try:
+            sizes, ended = getattr(run.model.rehearsal, part)().batches(_FIRST_BATCH_SECONDS, 1)
+        except tf.errors.OpError as error:
+            if 'Traceback' in error.message:  # of the user's own code
+                raise
+            raise UserError(f'experiment.{name}: {tensorflow_message(error)}') from None
+        if ended and not sizes and (run.topology.is_local or part == 'evaluate'):
+            raise UserError(f'experiment.{name} produced no batches')
+
+
+def _check_metrics(run: Run) -> None:
+    """Looks whether the metrics that exporters and hooks go by are among those of the evaluation."""
+    evaluation = run.model.rehearsal.built.get(_ModeKeys.EVAL)
+    exporters = [exporter for exporter in run.experiment.exporters if exporter not in run.exports.final_exporters]
+    hooks = [hook for hook in run.user_hooks if isinstance(hook, EarlyStopping)] if run.topology.is_chief else []
+    if run.mode == 'train':
+        for it in [*exporters, *hooks]:
+            run.report.warn(f'{type(it).__name__} goes by evaluations, and --mode=train makes none')
+    if evaluation is None or run.mode == 'train':
+        return
+    metrics = {*(evaluation.spec.eval_metric_ops or ()), 'loss'}
+    for exporter in exporters:
+        if isinstance(exporter, BestExporter):
+            exporter.check(metrics)
+    for hook in hooks:
+        if mistake := hook.lacking(metrics):
+            raise UserError(mistake)
+
+
+def _check_directories(run: Run) -> None:
+    """Raises a UserError if a directory that is to be written to cannot be."""
+    output = run.options.output
+    if run.mode == 'export' and output is not None:
+        if os.path.splitext(output)[1] in predictions.SUFFIXES or os.path.isfile(output):
+            raise UserError(f'--output: --mode=export writes a directory, found {output!r}')
+        files.check_writable(output, '--output')
+    elif run.mode != 'predict' or not os.path.isdir(run.model_dir):
+        files.check_writable(run.model_dir, 'RunConfig.model_dir')
 
 
 def check_fit(run: Run) -> None:
@@ -88,27 +142,37 @@ def check_fit(run: Run) -> None:
         return
     comparison = checkpoints.compare(checkpoint, run.model.rehearsal.variables)
     if comparison is not None and not comparison.fits:
-        raise UserError(f'RunConfig.model_dir: {checkpoints.misfit(checkpoint, comparison)}')
+        hint = '' if run.options.checkpoint else '; train it in another --model_dir'
+        raise UserError(f'{checkpoints.misfit(checkpoint, comparison)}{hint}')
 
 
 def _check_use(run: Run, bindings: Sequence[gin_config.Binding], strict: bool) -> None:
     """Reports the bindings that nothing has used when all graphs are built that the experiment has parts for."""
-    experiment, rehearsal = run.experiment, run.model.rehearsal
+    experiment = run.experiment
     there = {
         'train': experiment.train_input_fn,
         'evaluate': experiment.eval_input_fn,
         'predict': experiment.predict_input_fn,
         'export': experiment.exporters or experiment.serving_input_receiver_fn,
     }
-    for part in (part for part in there if there[part]):
+    for part in (part for part in there if there[part] or part == 'export'):
+        if not gin_config.unused(bindings):
+            return
         try:
-            getattr(rehearsal, part)()
+            _build(run, part)
         except Exception as error:  # A part that this mode does not need; what it uses cannot be known.
+            if not there[part]:
+                continue  # Any model may be exported, but nobody has said that of this one.
             if strict:
                 raise UserError(f'--strict_unused: cannot build the graph of {part}: {error}') from error
             return
-    unused = [f'{binding.where}: {binding.name} = {binding.value}' for binding in gin_config.unused(bindings)]
+    unused = []
+    for binding in gin_config.unused(bindings):
+        scopes = {other.scope for other in bindings if other.scope and not other.is_macro} - {binding.scope}
+        hint = '' if binding.is_macro or not binding.scope else nearest(binding.scope, scopes)
+        line = f'{binding.where}: {binding.name} = {binding.value}: nothing uses this binding'
+        unused.append(line + hint)
     if unused and strict:
-        raise UserError(f'{unused[0]}: nothing uses this binding{f"; nor {len(unused) - 1} more" * (len(unused) > 1)}')
+        raise UserError('; '.join(unused))
     for line in unused:
-        run.report.warn(f'{line}: nothing uses this binding')
+        run.report.warn(line)

@@ -3,8 +3,10 @@
 What is built here is thrown away: the Estimator builds its own. No session trains; those that are opened read input.
 """
 
+import contextlib
 import dataclasses
-import time
+import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +15,13 @@ from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.experiment import Experiment
 from estimator_trainer.topology import Topology
-from estimator_trainer.user_fns import BATCH_SIZES, bind_input_fn
+from estimator_trainer.user_fns import BATCH_SIZES, bind_input_fn, name_of
 
 _DATASET = tf.data.Dataset | tf.compat.v1.data.Dataset
 _ModeKeys = tf.estimator.ModeKeys
+_STRATEGIES = {_ModeKeys.TRAIN: 'train_distribute', _ModeKeys.EVAL: 'eval_distribute'}
+# Ops that may bring another batch each time, and end; without one, tensors are the same batch for ever.
+_SOURCE = re.compile('Iterator|Queue|Reader|PyFunc|Unstage|Call')
 
 
 @dataclasses.dataclass
@@ -28,7 +33,8 @@ class Built:
         input: what of the graph reads the input, as a serialized GraphDef.
         data: what the input_fn returned.
         features: the structure of the features, of tf.TensorSpec and the like.
-        sizes: int64 scalars: the number of examples in the next batch, one where there is a batch dimension.
+        size: int64 scalar: the number of examples in the next batch, which it reads; 0 without a batch dimension.
+        sized: whether there is a batch dimension.
         spec: the model_fn's EstimatorSpec.
         session_config: for sessions on the graph.
     """
@@ -37,14 +43,16 @@ class Built:
     input: tf.compat.v1.GraphDef | None = None
     data: Any = None
     features: Any = None
-    sizes: list[tf.Tensor] = dataclasses.field(default_factory=list)
+    size: tf.Tensor | None = None
+    sized: bool = False
     spec: tf.estimator.EstimatorSpec | None = None
     session_config: Any = None
 
     def cardinality(self) -> int | None:
         """Returns the number of batches, tf.data.INFINITE_CARDINALITY, or None where that cannot be known."""
         if not isinstance(self.data, _DATASET):
-            return None
+            ends = any(_SOURCE.search(node.op) for node in self.input.node)
+            return None if ends else tf.data.INFINITE_CARDINALITY
         with self.graph.as_default(), self._session() as session:
             try:
                 cardinality = session.run(tf.data.experimental.cardinality(self.data))
@@ -53,25 +61,57 @@ class Built:
         return None if cardinality == tf.data.UNKNOWN_CARDINALITY else int(cardinality)
 
     def batches(self, seconds: float, at_most: int | None) -> tuple[list[int], bool]:
-        """Reads batches, for at most so many seconds; returns their sizes, and whether the input has ended."""
-        sizes: list[int] = []
+        """Reads batches, for at most so many seconds; returns their sizes, and whether the input has ended.
+
+        Without a batch dimension the sizes are 0.
+
+        Raises:
+            tf.errors.OpError: the input cannot be read.
+        """
         if at_most is None and self.cardinality() == tf.data.INFINITE_CARDINALITY:
             at_most = 1
-        end = time.monotonic() + seconds
-        with self.graph.as_default(), self._session() as session:
-            session.run([tf.compat.v1.tables_initializer(), tf.compat.v1.local_variables_initializer()])
-            while time.monotonic() < end and len(sizes) != at_most:
-                left = tf.compat.v1.RunOptions(timeout_in_ms=max(int(1000 * (end - time.monotonic())), 1))
-                try:
-                    sizes.append(int(session.run(self.sizes[-1], options=left)))
-                except tf.errors.OutOfRangeError:
-                    return sizes, True
-                except (tf.errors.DeadlineExceededError, tf.errors.CancelledError):
-                    break
-        return sizes, False
+        read = _Reading([], at_most)
+        # A thread, for nothing interrupts an input that waits in Python code.
+        thread = threading.Thread(target=self._read, args=(read,), daemon=True)
+        thread.start()
+        thread.join(seconds)
+        read.stopped = True
+        if read.error is not None:
+            raise read.error
+        return list(read.sizes), read.ended
+
+    def _read(self, read: '_Reading') -> None:
+        try:
+            with self.graph.as_default(), self._session() as session:
+                session.run([tf.compat.v1.tables_initializer(), tf.compat.v1.local_variables_initializer()])
+                while len(read.sizes) != read.at_most and not read.stopped:
+                    read.sizes.append(int(session.run(self.size)))
+        except tf.errors.OutOfRangeError:
+            read.ended = True
+        except tf.errors.OpError as error:
+            read.error = error
 
     def _session(self) -> tf.compat.v1.Session:
         return tf.compat.v1.Session(config=self.session_config)
+
+
+@dataclasses.dataclass
+class _Reading:
+    """What a thread has read so far."""
+
+    sizes: list[int]
+    at_most: int | None
+    stopped: bool = False
+    ended: bool = False
+    error: tf.errors.OpError | None = None
+
+
+def _size_of(features: Any, labels: Any) -> tuple[tf.Tensor, bool]:
+    """Returns the size of a batch, a tensor that reads the batch to tell, and whether there is a batch dimension."""
+    sizes = tf.compat.v1.get_collection(BATCH_SIZES)
+    components = tf.nest.flatten((features, labels), expand_composites=True)
+    with tf.control_dependencies([component for component in components if tf.is_tensor(component)]):
+        return tf.identity(sizes[-1] if sizes else tf.constant(0, tf.int64)), bool(sizes)
 
 
 class Rehearsal:
@@ -134,18 +174,26 @@ class Rehearsal:
         built = self._build(_ModeKeys.PREDICT, getattr(experiment, name))
         if built.cardinality() == tf.data.INFINITE_CARDINALITY:
             raise UserError(f'experiment.{name} repeats for ever: the predictions would never end; do not repeat')
+        predictions = built.spec.predictions
+        for key, value in predictions.items() if isinstance(predictions, dict) else [('predictions', predictions)]:
+            if getattr(value, 'shape', tf.TensorShape(None)).rank == 0:
+                raise UserError(f'mode infer (PREDICT) of model_fn: prediction {key!r} has no batch dimension')
         return built
 
     def export(self) -> Built:
         """Builds the graph that an export holds."""
         if 'export' not in self.built:
-            built = self._new()
-            with built.graph.as_default():
-                receiver = self.receiver_fn()()
-                labels = getattr(receiver, 'labels', None)
-                built.spec = self._call_model_fn(receiver.features, labels, _ModeKeys.PREDICT)
-            self.built['export'] = built
+            self.built['export'] = self.export_from(self.receiver_fn())
         return self.built['export']
+
+    def export_from(self, receiver_fn: Callable) -> Built:
+        """Builds the graph of an export that is fed by a serving_input_receiver_fn."""
+        built = self._new()
+        with built.graph.as_default():
+            receiver = receiver_fn()
+            labels = getattr(receiver, 'labels', None)
+            built.spec = self._call_model_fn(receiver.features, labels, _ModeKeys.PREDICT)
+        return built
 
     def receiver_fn(self) -> Callable:
         """Returns the serving_input_receiver_fn; where none is bound, from the features of an input_fn."""
@@ -195,7 +243,7 @@ class Rehearsal:
             with built.graph.as_default():
                 features, labels = self._read_input(built, mode, input_fn)
                 built.spec = self._call_model_fn(features, labels, mode)
-                built.sizes = tf.compat.v1.get_collection(BATCH_SIZES)
+                built.size, built.sized = _size_of(features, labels)
             self.built[mode] = built
         return self.built[mode]
 
@@ -206,18 +254,23 @@ class Rehearsal:
 
     def _read_input(self, built: Built, mode: str, input_fn: Callable) -> tuple[Any, Any]:
         """Puts the input into the current graph and returns a batch's features and labels."""
-        context = None
+        context, strategy = None, getattr(self._config, _STRATEGIES.get(mode, ''), None)
         if mode == _ModeKeys.TRAIN:
-            strategy = self._config.train_distribute
             replicas = strategy.num_replicas_in_sync if strategy is not None else 1
             context = tf.distribute.InputContext(*self._topology.input_shard, replicas)
         bound = bind_input_fn(input_fn, self._config.tf_random_seed)
         built.data = batch = bound(mode, dict(self._experiment.params), self._config, context)
         built.input = built.graph.as_graph_def()
+        if strategy is not None and not isinstance(built.data, _DATASET):
+            name = f'RunConfig.{_STRATEGIES[mode]}'
+            raise UserError(f'{name_of(input_fn)} returned tensors; {name} needs a tf.data.Dataset')
         if isinstance(built.data, _DATASET):
             iterator = tf.compat.v1.data.make_initializable_iterator(built.data)
             tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
             batch = iterator.get_next()
         features, labels = batch if isinstance(batch, list | tuple) else (batch, None)
-        built.features = tf.nest.map_structure(tf.type_spec_from_value, features)
+        with contextlib.suppress(TypeError):  # an iterator, a function ...
+            built.features = tf.nest.map_structure(tf.type_spec_from_value, features)
+        if built.features is None or isinstance(features, str):
+            raise UserError(f'{name_of(input_fn)} returned {batch!r}; expected a tf.data.Dataset of (features, labels)')
         return features, None if mode == _ModeKeys.PREDICT else labels

@@ -93,9 +93,8 @@ class Report:
         if summary.evaluations:
             facts['evaluation'] = _evaluation_line(summary.evaluations[-1]).removeprefix('evaluation ')
             if summary.evaluations_skipped:
-                facts['evaluations'] = (
-                    f'{len(summary.evaluations)} done, {summary.evaluations_skipped} skipped (trainer.throttle_secs)'
-                )
+                every = len(summary.evaluations) + summary.evaluations_skipped
+                facts['skipped'] = f'{summary.evaluations_skipped} of {every} evaluations (trainer.throttle_secs)'
         if summary.exports:
             facts['export'] = summary.exports[-1]['path']
         if summary.checkpoint:

@@ -10,6 +10,7 @@ from estimator_trainer.compat import tf
 from estimator_trainer.errors import RestartableError, UserError
 from estimator_trainer.hooks import LastCheckpointHook, Stopped
 from estimator_trainer.ledger import Ledger
+from estimator_trainer.outputs import export, predict
 from estimator_trainer.run import Run
 from estimator_trainer.summary import add_evaluations
 from estimator_trainer.topology import CHIEF, EVALUATOR
@@ -27,11 +28,17 @@ def perform(run: Run) -> None:
         roles[task.job](run).perform()
         return
     if not run.trains:
-        getattr(run, run.mode)()
+        {'evaluate': run.evaluate, 'predict': lambda: predict(run), 'export': lambda: export(run)}[run.mode]()
         return
     run.train()
     if run.lifecycle.stop is None:
         _end(run)
+
+
+def tell_peers(run: Run, error: BaseException) -> None:
+    """Tells the peers, if there are any, that this task has failed before its work began: they must not wait for it."""
+    if not run.topology.is_local:
+        _ClusterTask(run).fail(f'{type(error).__name__}: {error}'.splitlines()[0], 1)
 
 
 def _end(run: Run) -> None:
@@ -59,7 +66,7 @@ class _ClusterTask:
 
     def perform(self) -> None:
         """Does the task's work and leaves its outcome in the ledger."""
-        self.lifecycle.before_abort(self._fail_in_ledger)
+        self.lifecycle.before_abort(self.fail)
         self.lifecycle.watch_peers(self.topology, self.ledger)
         self.lifecycle.graceful = True
         try:
@@ -68,14 +75,14 @@ class _ClusterTask:
             pass
         except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
             message = f'{self.topology.task} lost the connection to a peer: {error.message.splitlines()[0]}'
-            self._fail_in_ledger(message, RestartableError.exit_code)
+            self.fail(message, RestartableError.exit_code)
             raise RestartableError(message) from None
         except BaseException as error:
-            self._fail_in_ledger(f'{type(error).__name__}: {error}'.splitlines()[0], 1)
+            self.fail(f'{type(error).__name__}: {error}'.splitlines()[0], 1)
             raise
         stop = self.lifecycle.stop
         if stop is not None and stop.exit_code:
-            self._fail_in_ledger(f'stopped by {stop.reason}', stop.exit_code)
+            self.fail(f'stopped by {stop.reason}', stop.exit_code)
         else:
             self.ledger.write(state=ledger.DONE, **self.progress())
 
@@ -86,7 +93,8 @@ class _ClusterTask:
         hook = self.run.hook
         return {'step': hook.step, 'examples': hook.examples} if hook else {'examples': 0}
 
-    def _fail_in_ledger(self, cause: str, exit_code: int) -> None:
+    def fail(self, cause: str, exit_code: int) -> None:
+        """Writes to the ledger that this task has failed, if the exit code says so."""
         if exit_code:
             self.ledger.write(state=ledger.FAILED, cause=cause, **self.progress())
 

@@ -7,10 +7,9 @@ import functools
 import os
 import tempfile
 import time
-from collections.abc import Iterator
 from typing import Any
 
-from estimator_trainer import checkpoints, exporters, predictions, saved_config
+from estimator_trainer import checkpoints, saved_config
 from estimator_trainer.compat import tf
 from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import TrainerError, UserError
@@ -26,7 +25,6 @@ from estimator_trainer.topology import Topology
 from estimator_trainer.user_fns import bind_input_fn, takes_input_context
 
 TRAINING_MODES = ('train_and_evaluate', 'train')
-_WRITES_SUMMARY = (*TRAINING_MODES, 'evaluate', 'export')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +54,7 @@ class Run:
         summary: what has happened so far.
         hook: the hook of the training session, None before it.
         examples_elsewhere: number of examples that other tasks have trained on; None where they cannot be counted.
+        outcome: further facts for the table at the end.
         model: the Estimators, and their graphs, built once before anything is written.
     """
 
@@ -79,11 +78,13 @@ class Run:
         self.report = Report(self.summary, experiment.max_steps, '' if topology.is_local else ' in this task')
         self.hook: TrainingHook | None = None
         self.examples_elsewhere: int | None = 0
-        self.exports = Exports(experiment.exporters, self.model_dir, self._on_export)
+        self.exports = Exports(experiment.exporters, self.model_dir, self.on_export)
         self.model = Model(experiment, self.config, topology)
         self._last_evaluation = time.monotonic()
         self._results: dict[int, dict[str, Any]] = {}
-        self._outcome: dict[str, str] = {}
+        self._skipped: set[int] = set()
+        self.outcome: dict[str, str] = {}
+        self._saved_step = 0
 
     def _temporary_model_dir(self) -> str:
         if not self.topology.is_local:
@@ -150,14 +151,15 @@ class Run:
             if why is None:
                 raise
             raise TrainerError(f'{summary.restored_from} is not a checkpoint of this model: {why}') from None
+        finally:
+            if self.started and not self.hook.runs and self.topology.is_local and summary.restored_from is None:
+                checkpoints.remove(self.model_dir)  # They hold no training, and would pass for a result.
         self.report.close()
         self.lifecycle.training = False
         self._count_training()
         summary.stopped_because = self._why_training_ended()
         if summary.stopped_because == 'end_of_input':
-            if summary.steps == 0 and self.topology.is_local:
-                if summary.restored_from is None:
-                    checkpoints.remove(self.model_dir)  # It holds no training, and would pass for a result.
+            if not self.hook.runs and self.topology.is_local:
                 raise TrainerError('experiment.train_input_fn produced no batches')
             if max_steps is not None:
                 self.report.warn(f'the input ended at step {summary.final_step}, before max_steps={max_steps}')
@@ -206,7 +208,9 @@ class Run:
             return
         counts = (self.hook.examples, self.examples_elsewhere)
         self.summary.examples = None if None in counts else sum(counts)
-        self.summary.final_step, self.summary.seconds = self.hook.step, self.hook.seconds
+        # After a failure the hook may not have seen the step that a checkpoint holds.
+        self.summary.final_step = max(self.hook.step, self._saved_step)
+        self.summary.seconds = self.hook.seconds
 
     def _why_training_ended(self) -> str:
         max_steps = self.experiment.max_steps
@@ -216,7 +220,7 @@ class Run:
             return 'early_stopping'
         return self.lifecycle.stop.reason if self.lifecycle.stop else 'end_of_input'
 
-    # Evaluation, prediction, export.
+    # Evaluation, export.
 
     def checkpoint(self) -> str | None:
         """Returns the checkpoint to work with: the one asked for, else the newest in model_dir, or None."""
@@ -229,7 +233,7 @@ class Run:
         if self.lifecycle.signalled:
             return
         if begin - self._last_evaluation < self.lifecycle.settings.throttle_secs:
-            self.summary.evaluations_skipped += 1
+            self._skipped.add(step)
             return
         # A stop breaks the evaluation off here, and the training by its own hook, which has yet to see this step.
         with contextlib.suppress(Stopped):
@@ -251,8 +255,10 @@ class Run:
         if checkpoint is None:
             raise TrainerError(f'no checkpoint in {self.model_dir} to evaluate')
         step = checkpoints.step_of(checkpoint)
+        self._saved_step = max(self._saved_step, step) if self.started else 0
         if step not in self._results:
             self._results[step] = self._evaluate(checkpoint)
+            self._skipped.discard(step)  # the last one is evaluated all the same
         if self.mode == 'train_and_evaluate':
             result = self._results[step]
             self.exports.after_evaluation(self.model.evaluating_estimator, checkpoint, step, result, final)
@@ -291,39 +297,10 @@ class Run:
             raise TrainerError(f'no checkpoint in {self.model_dir} to export')
         self.exports.final(self.model.evaluating_estimator, checkpoint, checkpoints.step_of(checkpoint))
 
-    def _on_export(self, name: str, step: int, path: str) -> None:
+    def on_export(self, name: str, step: int, path: str) -> None:
+        """Takes note of an export that has been written."""
         self.summary.exports.append({'name': name, 'step': step, 'path': path})
         self.report.export(self.summary.exports[-1])
-
-    def export(self) -> None:
-        """Exports a checkpoint as a SavedModel."""
-        base = self.options.output or os.path.join(self.model_dir, 'export', 'model')
-        checkpoint = self.checkpoint()
-        path = exporters.export_saved_model(self.model.estimator, base, self.model.rehearsal.receiver_fn(), checkpoint)
-        self._on_export('model', checkpoints.step_of(checkpoint), path)
-
-    def predict(self) -> None:
-        """Writes a prediction for each example of the input.
-
-        Raises:
-            TrainerError: there was no input.
-            Stopped: the process was told to stop meanwhile.
-        """
-        self.lifecycle.graceful = True
-        self.lifecycle.before_abort(lambda *_: predictions.discard(self.options.output))
-        name = 'predict_input_fn' if self.experiment.predict_input_fn else 'eval_input_fn'
-        bound = bind_input_fn(getattr(self.experiment, name), self.config.tf_random_seed)
-        examples = self.model.estimator.predict(bound, checkpoint_path=self.checkpoint())
-        records = predictions.write(self.options.output, self._until_stopped(examples))
-        if not records:
-            raise TrainerError(f'experiment.{name} produced no batches')
-        self._outcome['output'] = f'{self.options.output} ({records:,} records)'
-
-    def _until_stopped(self, examples: Iterator[Any]) -> Iterator[Any]:
-        for example in examples:
-            if self.lifecycle.signalled:
-                raise Stopped
-            yield example
 
     # The outcome.
 
@@ -333,6 +310,7 @@ class Run:
         self.lifecycle.graceful = False
         self._count_training()
         self.summary.status = status
+        self.summary.evaluations_skipped = len(self._skipped)
         if status != INTERRUPTED or self.summary.stopped_because is None:  # else training had ended before
             self.summary.stopped_because = stopped_because or self.summary.stopped_because
         self.summary.error = error
@@ -344,9 +322,13 @@ class Run:
                 self.report.warn(
                     f'{self.summary.final_step - saved:,} steps since step {saved:,} are not in a checkpoint'
                 )
-            self.report.finish(self.summary_path if self.mode in _WRITES_SUMMARY else None, **self._outcome)
+            self.report.finish(self.summary_path if self._writes_summary else None, **self.outcome)
 
     def write_summary(self) -> None:
-        """Writes summary.json, in a mode that writes to model_dir."""
-        if self.mode in _WRITES_SUMMARY:
+        """Writes summary.json, if this run writes to model_dir."""
+        if self._writes_summary:
             self.summary.write(self.summary_path)
+
+    @property
+    def _writes_summary(self) -> bool:
+        return self.mode in (*TRAINING_MODES, 'evaluate') or (self.mode == 'export' and self.options.output is None)

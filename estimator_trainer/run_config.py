@@ -11,8 +11,8 @@ from estimator_trainer.errors import UserError
 from estimator_trainer.gin_config import first_line
 from estimator_trainer.topology import Topology
 
-# The number fields of RunConfig. Estimator compares them, and does not say which it cannot compare.
-_NUMBERS = {
+# Fields of RunConfig that Estimator compares, and does not say which it cannot compare, or does not check at all.
+_TYPES = {
     'tf_random_seed': int,
     'save_summary_steps': int,
     'save_checkpoints_steps': int,
@@ -22,6 +22,7 @@ _NUMBERS = {
     'log_step_count_steps': int,
     'session_creation_timeout_secs': int | float,
     'experimental_max_worker_delay_secs': int | float,
+    'checkpoint_save_graph_def': bool,
 }
 
 
@@ -39,15 +40,15 @@ def _run_config(*, topology: Topology, **fields: Any) -> tf.estimator.RunConfig:
     if model_dir is not None:
         if not isinstance(model_dir, str) or not model_dir:
             raise UserError(f'RunConfig.model_dir: expected a directory, found {model_dir!r}')
-        if set(model_dir) & set('[]*?'):
+        if set(model_dir) & (set('[]*?\\') - {os.sep}):
             raise UserError(
-                f'RunConfig.model_dir: {model_dir!r} has one of [ ] * ?, which TensorFlow takes for patterns'
+                f'RunConfig.model_dir: {model_dir!r} has one of [ ] * ? \\, which TensorFlow takes for patterns'
             )
         fields['model_dir'] = os.path.expanduser(model_dir)
     for name, value in fields.items():
-        kind = _NUMBERS.get(name)
-        if kind and value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
-            expected = 'a whole number' if kind is int else 'a number'
+        kind = _TYPES.get(name)
+        if kind and value is not None and not (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
+            expected = {int: 'a whole number', bool: 'True, False'}.get(kind, 'a number')
             raise UserError(f'RunConfig.{name}: expected {expected} or None, found {value!r}')
     seed = fields.get('tf_random_seed')
     if seed is not None and not 0 <= seed < 2**32:

@@ -92,3 +92,8 @@ def run_forked(
 def summary(model_dir: pathlib.Path) -> dict:
     """Returns the content of a run's summary.json."""
     return json.loads((model_dir / 'run' / 'summary.json').read_text())
+
+
+def bind(*statements: str) -> list[str]:
+    """Returns the flags that bind what gin statements say."""
+    return [f'--gin_param={statement}' for statement in statements]

@@ -7,7 +7,6 @@ from estimator_trainer.checkpoints import Variable
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import TrainerError, UserError
 
-pytestmark = pytest.mark.xdist_group('checkpoints')
 v1 = tf.compat.v1
 
 

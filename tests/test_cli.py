@@ -10,8 +10,6 @@ import estimator_trainer
 from estimator_trainer import cli, gin_config
 from tests import program
 
-pytestmark = pytest.mark.xdist_group('cli')
-
 # (arguments, what the one line of the message must hold)
 MISTAKES = {
     'flag': (['--max_stepz=3'], ["'max_stepz'", 'max_steps']),
@@ -101,6 +99,53 @@ MISTAKES = {
         ['--gin_file=my.gin', "--gin_param=RunConfig.session_config = 'fast'"],
         ['--gin_param #1: RunConfig.session_config', 'ConfigProto', "'fast'"],
     ),
+    'file that the input_fn does not look for': (
+        [
+            *('--gin_file=my.gin', '--import_module=user_module'),
+            *(
+                '--gin_param=experiment.eval_input_fn = @missing_file_input_fn',
+                "--gin_param=missing_file_input_fn.path = 'evl.csv'",
+            ),
+        ],
+        ['experiment.eval_input_fn', 'evl.csv', 'No such file'],
+    ),
+    'metric of an exporter': (
+        [
+            *('--gin_file=my.gin', '--gin_param=experiment.exporters = [@BestExporter()]'),
+            *("--gin_param=BestExporter.metric = 'acuracy'", '--import_module=predicting'),
+            '--gin_param=experiment.model_fn = @predicting_model_fn',
+        ],
+        ['BestExporter.metric', "'acuracy'", "did you mean 'accuracy'"],
+    ),
+    'metric of a hook': (
+        [
+            *('--gin_file=my.gin', '--gin_param=experiment.hooks = [@stop_if_no_decrease_hook]'),
+            *(
+                "--gin_param=stop_if_no_decrease_hook.metric_name = 'los'",
+                '--gin_param=stop_if_no_decrease_hook.max_steps_without_decrease = 3',
+            ),
+        ],
+        ['stop_if_no_decrease_hook.metric_name', "did you mean 'loss'"],
+    ),
+    'hook with ()': (
+        ['--gin_file=my.gin', '--gin_param=experiment.hooks = [@stop_if_no_decrease_hook()]'],
+        ['stop_if_no_decrease_hook', 'without ()'],
+    ),
+    'name of an exporter': (
+        [
+            *('--gin_file=my.gin', '--gin_param=experiment.exporters = [@FinalExporter()]'),
+            "--gin_param=FinalExporter.name = '../x'",
+        ],
+        ['experiment.exporters', "'../x'"],
+    ),
+    'directory changed': (
+        [
+            *('--gin_file=my.gin', '--import_module=user_module'),
+            '--gin_param=experiment.train_input_fn = @moving_input_fn',
+        ],
+        ['RunConfig.model_dir', 'elsewhere', 'absolute path'],
+    ),
+    'export to a file': (['--gin_file=my.gin', '--mode=export', '--output=x.csv'], ['--output', "'x.csv'"]),
     'trainer': (['--gin_file=my.gin', '--gin_param=trainer.grace_period = -1'], ['trainer.grace_period', '-1']),
     'endless evaluation': (
         ['--gin_file=my.gin', '--gin_param=eval/my_input_fn.repeat = True'],
@@ -162,6 +207,11 @@ def mistakes(tmp_path_factory):
     files = {
         'my.gin': MY_GIN,
         'my_model.py': MY_MODEL,
+        'user_module.py': (program.TESTS / 'user_module.py').read_text(),
+        'predicting.py': 'import gin, my_model\nimport tensorflow as tf\n'
+        '@gin.configurable\ndef predicting_model_fn(features, labels, mode):\n'
+        "    if mode == 'infer': return tf.estimator.EstimatorSpec(mode, predictions=features['x'])\n"
+        '    return my_model.my_model_fn(features, labels, mode)\n',
         'typo.gin': 'import my_model\nexperimnt.max_steps = 3\n',
         'syntax.gin': 'import my_model\nexperiment.max_steps = [1,\n',
         'module.gin': 'import my_modle\n',
@@ -175,7 +225,7 @@ def mistakes(tmp_path_factory):
         (directory / name).write_text(text)
     cases = {name: ['--model_dir=M', *arguments] if arguments else [] for name, (arguments, _) in MISTAKES.items()}
     results = program.run_forked(cases, directory)
-    return results, sorted(set(path.name for path in directory.iterdir()) - set(files) - {'__pycache__'})
+    return results, sorted(set(path.name for path in directory.iterdir()) - set(files) - {'__pycache__', 'elsewhere'})
 
 
 @pytest.mark.parametrize('name', MISTAKES)

@@ -5,8 +5,6 @@ import pytest
 from tests import program
 from tests.model_fns import baselines
 
-pytestmark = pytest.mark.xdist_group('configs')
-
 
 @pytest.mark.parametrize(
     ('config', 'strategy', 'want_accuracy', 'want_examples'),

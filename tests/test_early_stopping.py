@@ -12,7 +12,6 @@ from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import UserError
 from tests.compat import fresh
 
-pytestmark = pytest.mark.xdist_group('early_stopping')
 v1 = tf.compat.v1
 
 

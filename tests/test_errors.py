@@ -2,7 +2,7 @@
 
 import pytest
 
-from estimator_trainer.errors import RestartableError, TrainerError, UserError, nearest
+from estimator_trainer.errors import RestartableError, TrainerError, UserError, nearest, tensorflow_message
 
 
 def test_exit_codes_by_which_launchers_decide():
@@ -22,3 +22,25 @@ def test_exit_codes_by_which_launchers_decide():
 )
 def test_nearest(name, valid, want_hint):
     assert nearest(name, valid) == want_hint
+
+
+NODE = "Graph execution error:\n\nDetected at node 'Get' defined at (most recent call last):\n  File x\nNode: 'Get'\n"
+
+
+@pytest.mark.parametrize(
+    ('message', 'want'),
+    [
+        (f'{NODE}evl.csv; No such file\n\t [[{{{{node Get}}}}]]', 'OpError: evl.csv; No such file'),
+        ('Graph execution error:\n\nno number: a\n\t [[{{node Cast}}]]\n\t [[Get]]', 'OpError: no number: a'),
+        ('{{function_node f}} bad cell\n\nOriginal stack trace for x:\n  File y', 'OpError: bad cell'),
+        ('', 'OpError: no message'),
+    ],
+)
+def test_what_a_tensorflow_error_says(message, want):
+    class OpError(Exception):
+        op = None
+
+    error = OpError()
+    error.message = message
+    assert tensorflow_message(error) == want
+    assert tensorflow_message(KeyError('x')) is None

@@ -13,8 +13,6 @@ from estimator_trainer import exporters, serving
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 
-pytestmark = pytest.mark.xdist_group('exporters')
-
 v1 = tf.compat.v1
 RECEIVER_FN = serving.receiver_fn({'x': 'float32'}, None)
 
@@ -64,6 +62,10 @@ def weight(path):
 
 def kept(path):
     return sorted(name for name in os.listdir(path) if name.isdigit())
+
+
+def state_of(path):
+    return path.with_name(f'{path.name}.json')
 
 
 @pytest.fixture
@@ -150,9 +152,9 @@ def test_best_is_a_finite_number(tmp_path, caplog, losses, want):
     [('', 1), ('{"loss": ', 1), ('[1]', 1), ('{"accuracy": 1.0}', 0), ('{"loss": null}', 0), ('{"loss": NaN}', 0)],
 )
 def test_a_state_that_tells_no_best_counts_as_nothing_exported(tmp_path, caplog, text, want_warnings):
-    (tmp_path / 'best.json').write_text(text)
+    state_of(tmp_path).write_text(text)
     assert best(tmp_path, 5.0, 6.0) == [True, False]
-    assert json.loads((tmp_path / 'best.json').read_text()) == {'loss': 5.0}
+    assert json.loads(state_of(tmp_path).read_text()) == {'loss': 5.0}
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * want_warnings
 
 
@@ -168,7 +170,7 @@ def test_metrics_that_are_no_numbers_are_not_remembered(tmp_path):
     exporter = exporters.BestExporter(serving_input_receiver_fn=RECEIVER_FN)
     result = {'loss': np.float32(1), 'vector': np.ones(2), 'image': b'png', 'global_step': np.int64(3)}
     exporter.export(Estimator(), str(tmp_path), 'ckpt', result, False)
-    assert json.loads((tmp_path / 'best.json').read_text()) == {'loss': 1.0, 'vector': [1.0, 1.0], 'global_step': 3}
+    assert json.loads(state_of(tmp_path).read_text()) == {'loss': 1.0, 'vector': [1.0, 1.0], 'global_step': 3}
 
 
 @pytest.mark.parametrize(
@@ -218,9 +220,9 @@ def test_bound_in_gin(clean_gin):
     kinds = (exporters.BestExporter, exporters.LatestExporter, exporters.FinalExporter)
     best, latest, final = (gin.external_configurable(kind, module='exporters_test') for kind in kinds)
     gin.parse_config("""
-        BestExporter.metric = 'accuracy'
-        BestExporter.higher_is_better = True
-        small/LatestExporter.name = 'small'
+        exporters_test.BestExporter.metric = 'accuracy'
+        exporters_test.BestExporter.higher_is_better = True
+        small/exporters_test.LatestExporter.name = 'small'
     """)
     made = [best(), latest(), final()]
     with gin.config_scope('small'):

@@ -15,8 +15,6 @@ import pytest
 
 from tests import program
 
-pytestmark = pytest.mark.xdist_group('output')
-
 
 def test_a_run_prints_our_own_lines_only(user_project):
     result = program.run('--gin_file=my.gin', '--model_dir=M', cwd=user_project).check()

@@ -11,8 +11,6 @@ import pytest
 from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 
-pytestmark = pytest.mark.xdist_group('plan')
-
 USER = ['--import_module=user_module']
 FINITE = [*USER, '--gin_param=experiment.train_input_fn = @finite_input_fn']
 EXPORTERS = '--gin_param=experiment.exporters = [@BestExporter(), @FinalExporter()]'
@@ -26,6 +24,20 @@ CASES = {
     'input ends without max_steps': [
         *('--gin_file=my.gin', *FINITE, '--gin_param=finite_input_fn.examples = 30'),
         '--gin_param=experiment.max_steps = None',
+    ],
+    'static batches': ['--gin_file=my.gin', *USER, '--gin_param=experiment.train_input_fn = @static_input_fn'],
+    'static batches for evaluation': [
+        *('--gin_file=my.gin', *USER, '--gin_param=experiment.eval_input_fn = @static_input_fn', '--max_steps=4'),
+        '--gin_param=experiment.eval_steps = 50',
+    ],
+    'mirrored input ends': [
+        *('--gin_file=my.gin', *FINITE, '--gin_param=finite_input_fn.examples = 50', '--strategy=mirrored'),
+        '--gin_param=experiment.max_steps = None',
+    ],
+    'without batch dimension': [
+        *('--gin_file=my.gin', *USER, '--gin_param=experiment.model_fn = @scalar_model_fn'),
+        '--gin_param=experiment.train_input_fn = @scalar_input_fn',
+        '--gin_param=experiment.eval_input_fn = @scalar_input_fn',
     ],
     'eval_steps': [
         *('--gin_file=my.gin', '--max_steps=10', '--gin_param=experiment.eval_steps = 2'),

@@ -11,8 +11,6 @@ from estimator_trainer.compat import tf
 from estimator_trainer.errors import TrainerError, UserError
 from estimator_trainer.predictions import check_output, write
 
-pytestmark = pytest.mark.xdist_group('predictions')
-
 BFLOAT16 = tf.bfloat16.as_numpy_dtype
 # Cut to float32, to be compared with what reads .tfrecord back.
 FLOATS = np.array([0.1, -3.0, 1e30], np.float32)
@@ -128,11 +126,11 @@ def test_what_a_format_cannot_hold(tmp_path, suffix, second, want):
 @pytest.mark.parametrize(
     ('name', 'want'),
     [
-        ('out.json', r"out.json: expected a name that ends in .jsonl, .csv, .tfrecord; did you mean '.jsonl'\?$"),
-        ('out', 'out: expected a name that ends in .jsonl, .csv, .tfrecord$'),
+        ('out.json', r"out.json': expected a name that ends in .jsonl, .csv, .tfrecord; did you mean '.jsonl'\?$"),
+        ('out', "out': expected a name that ends in .jsonl, .csv, .tfrecord$"),
         ('folder.csv', 'folder.csv: expected a file, found a directory$'),
-        ('file/out.csv', 'file/out.csv: cannot write to .*/file: Not a directory$'),
-        ('/proc/no/out.csv', '/proc/no/out.csv: cannot write to /proc: '),
+        ('file/out.csv', 'file: cannot write to .*/file: Not a directory$'),
+        ('/proc/no/out.csv', '/proc/no: cannot write to /proc: '),
     ],
 )
 def test_a_path_that_cannot_be_written(tmp_path, name, want):

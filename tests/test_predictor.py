@@ -11,8 +11,6 @@ from estimator_trainer.errors import UserError
 from estimator_trainer.predictor import Predictor
 from tests.compat import fresh
 
-pytestmark = pytest.mark.xdist_group('predictor')
-
 v1 = tf.compat.v1
 SPECS = {
     'number': tf.TensorSpec([None], tf.float32),

@@ -10,8 +10,6 @@ import pytest
 
 from tests import program
 
-pytestmark = pytest.mark.xdist_group('cluster')
-
 ROOT = pathlib.Path(__file__).parents[1]
 # Their first half is what .ci/run does in fresh environments before it starts the tests; the second of the first is
 # also the first command of the tour.

@@ -11,7 +11,6 @@ from estimator_trainer import early_stopping, gin_config, registry
 from estimator_trainer.compat import tf
 from tests.compat import fresh
 
-pytestmark = pytest.mark.xdist_group('registry')
 v1 = tf.compat.v1
 
 

@@ -12,8 +12,6 @@ from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 from tests.compat import fresh
 
-pytestmark = pytest.mark.xdist_group('serving')
-
 v1 = tf.compat.v1
 Receiver = tf.estimator.export.ServingInputReceiver
 PREDICT = tf.estimator.ModeKeys.PREDICT

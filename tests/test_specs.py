@@ -5,7 +5,6 @@ import pytest
 from estimator_trainer import specs
 from estimator_trainer.compat import tf
 
-pytestmark = pytest.mark.xdist_group('specs')
 v1 = tf.compat.v1
 
 

@@ -9,8 +9,6 @@ import pytest
 from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 
-pytestmark = pytest.mark.xdist_group('training')
-
 USER_MODULE = (program.TESTS / 'user_module.py').read_text()
 
 V1_MODULE = 'import tensorflow as tf\ntf.compat.v1.disable_v2_behavior()\n'
@@ -202,8 +200,6 @@ def test_warnings_are_said_and_kept(runs, name, want_text):
 @pytest.mark.parametrize(
     ('name', 'want_error'),
     [
-        ('no input', 'experiment.train_input_fn produced no batches'),
-        ('no evaluation input', 'experiment.eval_input_fn produced no batches'),
         ('still', 'global_step has not moved in 100 runs of the train_op'),
         ('late mistake', 'a mistake that shows late'),
     ],
@@ -215,6 +211,14 @@ def test_a_failure_after_the_start_is_told_in_one_line(runs, name, want_error):
     assert summaries[name]['status'] == 'failed'
     assert summaries[name]['stopped_because'] == 'error'
     assert want_error in summaries[name]['error']
+
+
+@pytest.mark.parametrize('name', ['train_input_fn', 'eval_input_fn'])
+def test_an_input_without_batches_is_a_mistake(runs, name):
+    directory, results, _ = runs
+    case = {'train_input_fn': 'no input', 'eval_input_fn': 'no evaluation input'}[name]
+    assert f'experiment.{name} produced no batches' in results[case].check(2).err
+    assert not (directory / case).exists()
 
 
 def test_sys_exit_of_the_user_is_no_success(runs):

@@ -1,5 +1,7 @@
 """Model_fns, input_fns and hooks as users write them, well or badly; copied into the directory of a test."""
 
+import os
+
 import gin
 import my_model
 import tensorflow as tf
@@ -108,6 +110,24 @@ class StopAt(tf.compat.v1.train.SessionRunHook):
         self._left -= 1
         if not self._left:
             run_context.request_stop()
+
+
+@gin.configurable
+def static_input_fn():
+    return my_model.my_input_fn(repeat=False).unbatch().batch(7, drop_remainder=True)
+
+
+@gin.configurable
+def missing_file_input_fn(path):
+    lines = tf.data.TextLineDataset(path)
+    return lines.map(lambda line: ({'x': tf.zeros([2])}, tf.strings.to_number(line))).batch(8)
+
+
+@gin.configurable
+def moving_input_fn():
+    os.makedirs('elsewhere', exist_ok=True)
+    os.chdir('elsewhere')
+    return my_model.my_input_fn()
 
 
 @gin.configurable

@@ -114,9 +114,11 @@ def _explain(error: Exception) -> str:
     parameter = re.match(r"Configurable '(.+?)' doesn't have a parameter named '(.+?)'", what)
     hint = ''
     if unknown:
-        hint = nearest(unknown[1], registered_names()) or (
-            '; a configurable is known once its module is imported: add `import <module>` at the top of the gin file '
-            'or --import_module=<module>'
+        # Both, for among the many names that are registered one is often near.
+        module = unknown[1].rpartition('.')[0] or '<module>'
+        hint = nearest(unknown[1], registered_names()) + (
+            f'; a configurable is known once its module is imported: add `import {module}` at the top of the gin file '
+            f'or --import_module={module}'
         )
     elif parameter and configurable(parameter[1]) is not None:
         names = parameters_of(parameter[1])

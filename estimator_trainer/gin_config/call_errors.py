@@ -11,6 +11,9 @@ _UNEXPECTED = re.compile(
     r"unexpected keyword argument(?: passed to \w+)?:? '?(?P<name>\w+)|"
     r"eyword arguments? not understood:'?,? \W*(?P<of_keras>\w+)"
 )
+_NO_GRAPH = re.compile('not (compatible|supported) .*eager execution')
+# What Estimator gives to a model_fn or an input_fn, and the trainer to a function that makes a hook.
+_GIVEN = ('features', 'labels', 'mode', 'params', 'config', 'input_context', 'estimator')
 _CALL = re.compile(r"In call to configurable '(?P<name>.+?)' \(.*?\)(?: in scope '(?P<scope>.+?)')?(?=\n|$)")
 
 
@@ -20,7 +23,11 @@ def first_line(error: BaseException) -> str:
 
 
 def missing_binding(error: BaseException) -> UserError | None:
-    """Returns the one-line error for a parameter that neither gin nor the caller gave, or None for another error."""
+    """Returns the one-line error for a parameter that neither gin nor the caller gave, or None for another error.
+
+    Such a parameter may be one that Estimator gives: gin calls what is written with (). It may also show in a
+    placeholder that the function makes, outside of any graph.
+    """
     message = str(error)
     required = re.match(r'Required bindings for `(.+?)` not provided in config: \[(.*?)\]', message)
     unbound = re.search(
@@ -28,6 +35,8 @@ def missing_binding(error: BaseException) -> UserError | None:
         message,
         re.DOTALL,
     )
+    if isinstance(error, RuntimeError) and _NO_GRAPH.search(message) and (call := _CALL.search(message)):
+        return _called_too_early(call['name'])
     if isinstance(error, RuntimeError) and required:
         called, names = required.groups()
     elif isinstance(error, TypeError) and unbound:
@@ -35,9 +44,14 @@ def missing_binding(error: BaseException) -> UserError | None:
     else:
         return None
     name = names.split(',')[0].strip("' ")
-    if name in ('features', 'labels', 'mode', 'params', 'config'):
-        return UserError(f'{called} is called by gin; a function that Estimator calls is written without (): @{called}')
-    return UserError(f'{called}.{name} has no value: bind it, e.g. --gin_param="{called}.{name} = ..."')
+    if name in _GIVEN:
+        return _called_too_early(called)
+    hint = nearest(name, _GIVEN).replace('did you mean', 'of what Estimator gives, did you mean')
+    return UserError(f'{called}.{name} has no value: bind it, e.g. --gin_param="{called}.{name} = ..."{hint}')
+
+
+def _called_too_early(name: str) -> UserError:
+    return UserError(f'{name} is called by gin; a function that Estimator calls is written without (): @{name}')
 
 
 def unexpected_argument(error: BaseException, bindings: Sequence[Binding]) -> UserError | None:

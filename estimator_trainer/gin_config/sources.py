@@ -45,23 +45,32 @@ class Config:
         A macro is followed to its value. What only gin can tell, a reference (`@name()`) or a macro that is not
         defined, comes back as an object that is no string.
         """
-        value = self._last(*binding.rpartition('.')[::2], default)
+        value, _ = self._last(*binding.rpartition('.')[::2], default)
         followed = set()
         while isinstance(value, Reference) and value.macro and value not in followed:
             followed.add(value)
-            value = self._last(value.macro, '', value)
+            value, _ = self._last(value.macro, '', value)
         return value
 
-    def _last(self, selector: str, parameter: str, default: Any) -> Any:
-        """Returns what was last bound to a parameter, or to a macro, which gin parses as one with an empty name."""
+    def place(self, binding: str) -> str:
+        """Returns where `configurable.parameter` was last bound and its name, `my.gin:7: a.b`; else the name alone."""
+        _, statement = self._last(*binding.rpartition('.')[::2], None)
+        return binding if statement is None else f'{statement.where}: {binding}'
+
+    def _last(self, selector: str, parameter: str, default: Any) -> tuple[Any, Statement | None]:
+        """Returns what was last bound to a parameter, or to a macro, which gin parses as one with an empty name.
+
+        And the statement that does.
+        """
+        last = None
         for statement in self.statements:
             bound = statement.parsed
             if not isinstance(bound, config_parser.BindingStatement) or bound.arg_name != parameter:
                 continue
             name = f'{bound.scope}/{bound.selector}' if bound.scope else bound.selector
             if name == selector or (parameter and not bound.scope and name.endswith(f'.{selector}')):
-                default = bound.value
-        return default
+                default, last = bound.value, statement
+        return default, last
 
 
 def shipped_configs() -> list[str]:

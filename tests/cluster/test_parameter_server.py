@@ -9,9 +9,6 @@ import pytest
 
 from tests import program
 
-# Clusters use all cores: one at a time.
-pytestmark = pytest.mark.xdist_group('cluster')
-
 CLUSTER = '--local_cluster=chief:1,worker:1,ps:1'
 
 COUNTING_MODULE = """
@@ -144,7 +141,7 @@ def test_a_worker_trains_in_a_short_job_without_launcher(cluster):
     assert summary['examples'] == 8 * summary['final_step']
     # The evaluator, which is not in "cluster", evaluates; the chief does not.
     assert summary['evaluations'][-1]['step'] == summary['final_step']
-    assert 'evaluation' not in results[0].out
+    assert "evaluation 'eval'" not in results[0].out
 
 
 def test_evaluator_evaluates_the_last_checkpoint(cluster):
@@ -165,7 +162,8 @@ def test_each_example_is_read_by_one_task(cluster):
         )
     ).check()
     assert set(exit_codes(result.out).values()) == {0}
-    reads = [[int(n) for n in path.read_text().split()] for path in sorted(cluster.project.glob('read-*'))]
+    # Sets, for the chief reads its first batch once more, before anything is written, to see that it is there.
+    reads = [{int(n) for n in path.read_text().split()} for path in sorted(cluster.project.glob('read-*'))]
     assert len(reads[0]) == 120
     assert all(number % 2 == 0 for number in reads[0])
     numbers = sorted(number for read in reads for number in read)
@@ -191,7 +189,6 @@ def test_exception_in_the_model_ends_all(cluster):
     assert "KeyError: 'no such column'" in result.out
     assert '--- ps:0' in result.err
     assert 'failed: KeyError' in result.err
-    assert program.summary(cluster.model_dir)['status'] == 'failed'
 
 
 @pytest.mark.parametrize('victim', ['ps:0', 'chief:0'])

@@ -11,8 +11,6 @@ from estimator_trainer import gin_config
 from estimator_trainer.gin_config import annotations
 from tests.gin_config.helpers import apply, error_of, write
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 @gin.configurable(module='gin_config_test')
 def annotated(
@@ -159,22 +157,24 @@ def test_flags_are_checked(as_ours):
 
 
 def test_what_ships_is_checked(directory):
-    from estimator_trainer import experiment, run_config  # noqa: F401
+    from estimator_trainer import experiment, registry, run_config  # noqa: F401
 
     write(directory / 'my.gin', "include 'penguins.gin'\ndense_model_fn.learning_rate = 'fast'")
     config = gin_config.read(['my.gin'], [], [])
     gin_config.import_modules(config, [])
+    registry.register(config)
     gin_config.apply(config, {'RunConfig.model_dir': ('--model_dir', 'm')})
     message = error_of(gin_config.check_types, gin_config.bindings(config, {}))
     assert message == "my.gin:2: dense_model_fn.learning_rate = 'fast': expected a number, found a string"
 
 
 def test_the_configs_that_ship_fit():
-    from estimator_trainer import experiment, run_config  # noqa: F401
+    from estimator_trainer import experiment, registry, run_config  # noqa: F401
 
     for name in gin_config.shipped_configs():
         config = gin_config.read([name], [], [])
         gin_config.import_modules(config, [])
+        registry.register(config)
         gin.clear_config()
         gin_config.apply(config, {})
         gin_config.check_types(gin_config.bindings(config, {}))

@@ -6,8 +6,6 @@ import pytest
 from estimator_trainer.settings import trainer
 from tests.gin_config.helpers import apply, error_of, inner, plain, write
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 def test_the_last_one_wins_and_flags_come_last(directory):
     write(directory / 'a.gin', 'trainer.grace_period = 1\ntrainer.peer_timeout = 1\ntrainer.startup_timeout = 1')

@@ -7,8 +7,6 @@ from estimator_trainer import gin_config
 from estimator_trainer.errors import UserError
 from tests.gin_config.helpers import Base, Keeper, apply, inner, needy, open_plain, plain
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 @pytest.mark.parametrize(
     ('call', 'want_message'),

@@ -8,8 +8,6 @@ from estimator_trainer import gin_config
 from estimator_trainer.gin_config import modules, sources
 from tests.gin_config.helpers import error_of, read, write
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 def test_modules_are_those_of_flags_and_imports_but_not_ours():
     config = read(

@@ -5,8 +5,6 @@ import pytest
 from estimator_trainer import gin_config
 from tests.gin_config.helpers import apply, write
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 @pytest.fixture
 def bound(directory):

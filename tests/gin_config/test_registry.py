@@ -6,8 +6,6 @@ from estimator_trainer import gin_config
 from estimator_trainer.gin_config import registry
 from tests.gin_config import helpers  # noqa: F401  registers them
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 @pytest.mark.parametrize(
     ('selector', 'want_names', 'want_open'),

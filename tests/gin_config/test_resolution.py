@@ -6,8 +6,6 @@ import pytest
 from estimator_trainer import gin_config
 from tests.gin_config.helpers import inner, plain, read, write
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 def bound_in_gin():
     return {
@@ -87,9 +85,10 @@ def test_round_trip_of_flags(directory, value):
 def test_round_trip_of_the_shipped_configs(directory):
     for name in gin_config.shipped_configs():
         config = read(gin_files=[name])
-        from estimator_trainer import experiment, run_config  # noqa: F401
+        from estimator_trainer import experiment, registry, run_config  # noqa: F401
 
         gin_config.import_modules(config, [])
+        registry.register(config)
         round_trip(directory, config)
 
 

@@ -10,8 +10,6 @@ from estimator_trainer.gin_config import sources
 from tests import program
 from tests.gin_config.helpers import error_of, read, write
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 @pytest.mark.parametrize(
     ('present', 'want_max_steps'),

@@ -5,8 +5,6 @@ import pytest
 from estimator_trainer.gin_config.statements import references, text_of
 from tests.gin_config.helpers import read
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 def value_of(text):
     return read(f'f.x = {text}').literal('f.x')

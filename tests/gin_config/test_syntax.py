@@ -4,8 +4,6 @@ import pytest
 
 from tests.gin_config.helpers import error_of, read, write
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 def message_of(directory, text):
     write(directory / 'bad.gin', text)

@@ -6,8 +6,6 @@ import pytest
 from estimator_trainer import gin_config
 from tests.gin_config.helpers import HandsOn, HandsOnTwice, Teller, apply, inner, plain
 
-pytestmark = pytest.mark.xdist_group('gin_config')
-
 
 def in_scope(scope, function, *args, **kwargs):
     with gin.config_scope(scope):

@@ -1,0 +1,39 @@
+"""A cluster makes one final export, whoever evaluates, and every task ends well."""
+
+import shutil
+
+import pytest
+
+from tests import program
+from tests.cluster.test_parameter_server import exit_codes
+from tests.line_module import LINE_GIN
+
+EXPORTERS = '--gin_param=experiment.exporters = [@FinalExporter(), @LatestExporter()]'
+
+
+@pytest.mark.parametrize(
+    ('tasks', 'mode', 'want_latest'),
+    [
+        ('chief:1,worker:1,ps:1', 'train_and_evaluate', 1),
+        ('chief:1,worker:1,ps:1,evaluator:1', 'train_and_evaluate', 1),
+        ('chief:1,ps:1', 'train', 0),
+    ],
+)
+def test_one_final_export(tmp_path, tasks, mode, want_latest):
+    shutil.copy(program.TESTS / 'line_module.py', tmp_path)
+    (tmp_path / 'line.gin').write_text(LINE_GIN)
+    result = program.run(
+        *('--gin_file=line.gin', '--model_dir=M', f'--local_cluster={tasks}', f'--mode={mode}', EXPORTERS),
+        '--gin_param=RunConfig.save_checkpoints_steps = 1000',
+        cwd=tmp_path,
+    ).check()
+    assert set(exit_codes(result.out).values()) == {0}
+    summary = program.summary(tmp_path / 'M')
+    assert summary['status'] == 'done'
+    exports = {name: [one for one in summary['exports'] if one['name'] == name] for name in ('final', 'latest')}
+    (final,) = exports['final']
+    assert final['step'] == summary['final_step']
+    assert [str(path) for path in (tmp_path / 'M' / 'export' / 'final').iterdir()] == [str(tmp_path / final['path'])]
+    assert (tmp_path / final['path'] / 'saved_model.pb').exists()
+    # An evaluator may also meet the checkpoint of step 0.
+    assert [one['step'] for one in exports['latest']][-1:] == [summary['final_step']] * want_latest
