@@ -19,7 +19,7 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Topology:
     Raises:
         UserError: TF_CONFIG is not JSON, or what it describes is no cluster.
     """
-    text = environ.get('TF_CONFIG', '').strip()
+    text = _text(environ)
     if not text:
         return Topology()
     try:
@@ -36,9 +36,13 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Topology:
     return Topology(cluster, _task(task, cluster), run_id=str(config.get('run_id') or ''))
 
 
+def _text(environ: Mapping[str, str]) -> str:
+    return environ.get('TF_CONFIG', '').strip()
+
+
 def given(environ: Mapping[str, str] = os.environ) -> Any:
     """Returns the content of TF_CONFIG, which `from_environment` has checked, or None where there is none."""
-    text = environ.get('TF_CONFIG', '').strip()
+    text = _text(environ)
     return json.loads(text) if text else None
 
 
