@@ -17,10 +17,10 @@ import estimator_trainer
 from estimator_trainer import console, dialects, gin_config, local_cluster, logs, strategies
 from estimator_trainer.errors import RestartableError, TrainerError, UserError, graph_mode_hint, tensorflow_message
 from estimator_trainer.lifecycle import Lifecycle
+from estimator_trainer.settings import TRAINING_MODES
 
 FLAGS = flags.FLAGS
 _SECONDS_FOR_USER_THREADS = 10.0
-TRAINING_MODES = ('train_and_evaluate', 'train')
 MODES = (*TRAINING_MODES, 'evaluate', 'predict', 'export', 'plan')
 
 # Flags that are not bindings.

@@ -8,7 +8,7 @@ from estimator_trainer.compat import tf
 from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import UserError, nearest, tensorflow_message
 from estimator_trainer.exporters import BestExporter
-from estimator_trainer.run import TRAINING_MODES, Run
+from estimator_trainer.run import Run
 
 _ModeKeys = tf.estimator.ModeKeys
 # So long the first batch of an input is waited for, before anything is written.
@@ -32,9 +32,9 @@ def prepare(run: Run, bindings: Sequence[gin_config.Binding], strict_unused: boo
     _check_parts(run, parts)
     for part in parts:
         _build(run, part)
-    if run.trains and 'train' in parts and run.checkpoint() is None:  # else what it says of a start is of no account
-        run.model.check_start()
     if run.trains:
+        if 'train' in parts and run.checkpoint() is None:  # else what it says of a start is of no account
+            run.model.check_start()
         _check_batches(run, parts)
         _check_metrics(run)
     if os.getcwd() != cwd and not os.path.isabs(run.model_dir) and '://' not in run.model_dir:
@@ -42,7 +42,7 @@ def prepare(run: Run, bindings: Sequence[gin_config.Binding], strict_unused: boo
             f'RunConfig.model_dir: user code has changed the current directory to {os.getcwd()}, where {run.model_dir} '
             'is another place; give an absolute path'
         )
-    if run.topology.is_chief and (run.mode in TRAINING_MODES or strict_unused):
+    if run.topology.is_chief and (run.trains or strict_unused):
         run.user_hooks  # noqa: B018  Functions that make hooks use bindings too.
         for warning in run.model.rehearsal.warnings():
             run.report.warn(warning)
@@ -71,7 +71,7 @@ def _required(run: Run) -> list[str]:
 
 def _check_parts(run: Run, parts: Sequence[str]) -> None:
     experiment, mode = run.experiment, run.mode
-    if mode in TRAINING_MODES and run.topology.task.job != 'evaluator' and experiment.train_input_fn is None:
+    if run.trains and run.topology.task.job != 'evaluator' and experiment.train_input_fn is None:
         raise UserError('experiment.train_input_fn is not bound; expected e.g. @train/my_input_fn')
     if 'evaluate' in parts and experiment.eval_input_fn is None:
         hint = '; bind it, or use --mode=train (not train_and_evaluate)' if mode == 'train_and_evaluate' else ''
@@ -84,7 +84,7 @@ def _check_parts(run: Run, parts: Sequence[str]) -> None:
         raise UserError(
             'RunConfig.save_checkpoints_steps: evaluation needs checkpoints; bind it, or save_checkpoints_secs'
         )
-    if mode not in TRAINING_MODES and run.checkpoint() is None:
+    if not run.trains and run.checkpoint() is None:
         raise UserError(f'--mode={mode}: no checkpoint in {run.model_dir}')
 
 
@@ -170,8 +170,7 @@ def _check_use(run: Run, bindings: Sequence[gin_config.Binding], strict: bool) -
     for binding in gin_config.unused(bindings):
         scopes = {other.scope for other in bindings if other.scope and not other.is_macro} - {binding.scope}
         hint = '' if binding.is_macro or not binding.scope else nearest(binding.scope, scopes)
-        line = f'{binding.where}: {binding.name} = {binding.value}: nothing uses this binding'
-        unused.append(line + hint)
+        unused.append(f'{binding.where}: {binding.name} = {binding.value}: nothing uses this binding{hint}')
     if unused and strict:
         raise UserError('; '.join(unused))
     for line in unused:

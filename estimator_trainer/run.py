@@ -20,11 +20,10 @@ from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.models import Model
 from estimator_trainer.report import Report
 from estimator_trainer.run_config import RunConfig
+from estimator_trainer.settings import TRAINING_MODES
 from estimator_trainer.summary import INTERRUPTED, Summary
 from estimator_trainer.topology import Topology
 from estimator_trainer.user_fns import bind_input_fn, takes_input_context
-
-TRAINING_MODES = ('train_and_evaluate', 'train')
 
 
 @dataclasses.dataclass(frozen=True)

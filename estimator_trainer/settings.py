@@ -7,6 +7,8 @@ import gin
 from estimator_trainer.errors import RestartableError, UserError
 
 _LONGEST = 7 * 24 * 3600
+# The modes that train; the others work with a checkpoint.
+TRAINING_MODES = ('train_and_evaluate', 'train')
 
 
 @dataclasses.dataclass(frozen=True)

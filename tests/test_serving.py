@@ -42,13 +42,8 @@ SPECS = {
     'ragged': tf.RaggedTensorSpec([None, None], tf.int32),
     'unused': tf.TensorSpec([None], tf.float32),
 }
-TABLE = {
-    'float32': 'float32',
-    'int64': tf.int64,
-    'bool': ('bool', ()),
-    'vector': ('float32', [3]),
-    'column': ['int32', [1]],
-}
+TABLE = {'float32': 'float32', 'int64': tf.int64, 'bool': ('bool', ()), 'vector': ('float32', [3])}
+TABLE['column'] = ['int32', [1]]
 
 
 def weigh(rows):
