@@ -44,7 +44,8 @@ def test_every_name_of_the_table_resolves_to_the_first_that_has_it():
 def test_no_line_of_the_table_is_idle():
     # TensorFlow 2.21 has no hook in tf.data any more.
     idle = [family for family in registry.FAMILIES if not names_of(family)]
-    assert [family.source for family in idle] in ([], [tf.data.experimental])
+    # By name: a module that somebody imports as tensorflow.data.experimental takes the place of TensorFlow's own.
+    assert {family.source.__name__.rpartition('.data.')[2] for family in idle} <= {'experimental'}
 
 
 @pytest.mark.parametrize(
