@@ -18,6 +18,7 @@ from estimator_trainer import console, dialects, gin_config, local_cluster, logs
 from estimator_trainer.errors import RestartableError, TrainerError, UserError, graph_mode_hint, tensorflow_message
 from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.settings import TRAINING_MODES
+from estimator_trainer.topology import Topology
 
 FLAGS = flags.FLAGS
 _SECONDS_FOR_USER_THREADS = 10.0
@@ -57,6 +58,12 @@ flags.DEFINE_string(
 )
 flags.DEFINE_bool('strict_unused', False, 'Makes a binding that nothing uses an error, not a warning.')
 flags.DEFINE_string('local_cluster', None, 'Runs a cluster of processes on this machine, e.g. chief:1,worker:1,ps:1.')
+flags.DEFINE_string('cluster', None, 'The cluster, e.g. chief=host:port;worker=host:port,host:port;ps=host:port.')
+flags.DEFINE_string('task_type', None, "This process's job in --cluster: chief, worker, ps or evaluator.")
+flags.DEFINE_integer('task_index', None, "This process's number in its job, from 0.")
+flags.DEFINE_string('ps_hosts', None, 'Instead of --cluster, as older scripts have it: host:port,...')
+flags.DEFINE_string('worker_hosts', None, 'Instead of --cluster: host:port,...; the first is the chief.')
+flags.DEFINE_string('job_name', None, 'With --worker_hosts: worker or ps.')
 flags.DEFINE_bool('help', False, 'Shows this help.', short_name='h')
 flags.DEFINE_bool('helpfull', False, 'Shows the flags of all modules, logging (--verbosity) among them.')
 
@@ -145,13 +152,20 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
         _parse_remaining_flags(remaining)  # Nobody else can define them, so there is no need to import anything.
     if not config.sources:
         raise UserError(_nothing_to_run())
-    topology, tf_config = dialects.from_environment(), dialects.given()
+    topology = dialects.read(dialects.Flags(*(FLAGS[name].value for name in dialects.Flags._fields)))
+    tf_config = dialects.given()
+    if 'TF_CONFIG' in os.environ and tf_config is None:
+        console.say('TF_CONFIG is empty: running as if it were not set')
     if FLAGS.local_cluster is not None:
         if not topology.is_local:
-            raise UserError('--local_cluster starts a cluster of its own, but TF_CONFIG describes one; unset TF_CONFIG')
-        return local_cluster.launch(FLAGS.local_cluster, argv, _value(config, 'RunConfig.model_dir'))
-    where = '--strategy' if FLAGS.strategy is not None else config.place('RunConfig.train_distribute')
-    strategy = strategies.choose(_value(config, 'RunConfig.train_distribute'), topology, where)
+            raise UserError(
+                f'--local_cluster starts a cluster of its own, but {topology.source} describes one; give one'
+            )
+        model_dir = _value(config, 'RunConfig.model_dir')
+        return local_cluster.launch(
+            FLAGS.local_cluster, argv, model_dir, topology.trial, lambda cluster: _strategy(config, cluster)
+        )
+    strategy = _strategy(config, topology)
 
     _import_tensorflow(lifecycle)
     strategies.set_up_devices(strategy, config)  # before a user module can run an op that would fix them
@@ -211,6 +225,11 @@ def _parse_remaining_flags(argv: list[str]) -> None:
     positional = _parse_flags(argv, known_only=False)[1:]
     if positional:
         raise UserError(f'unexpected argument {positional[0]!r}; flags are written --name=value')
+
+
+def _strategy(config: gin_config.Config, topology: Topology) -> Any:
+    where = '--strategy' if FLAGS.strategy is not None else config.place('RunConfig.train_distribute')
+    return strategies.choose(_value(config, 'RunConfig.train_distribute'), topology, where)
 
 
 def _value(config: gin_config.Config, binding: str) -> Any:

@@ -5,7 +5,8 @@ Training does not end because nobody reads its output any more (a closed pipe, a
 
 import os
 import sys
-from typing import TextIO
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
 
 import tqdm
 
@@ -23,6 +24,15 @@ def say(message: str) -> None:
 def err(text: str) -> None:
     """Prints what is not ours, such as the lines of another task, to stderr."""
     _write(text, sys.stderr)
+
+
+def tasks(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Prints the table of all tasks, from rows as in `Summary.tasks`."""
+    columns = ('task', 'host', 'status', 'steps', 'examples', 'seconds', 'exit')
+    cells = [columns, *(['-' if row[name] is None else str(row[name]) for name in columns] for row in rows)]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
+    for line in cells:
+        out('  '.join(f'{cell:<{width}}' for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def _write(line: str, file: TextIO) -> None:

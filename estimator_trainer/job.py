@@ -19,6 +19,7 @@ from estimator_trainer.summary import DONE, FAILED, INTERRUPTED
 from estimator_trainer.topology import Topology
 
 _SEED = 'tf.estimator.RunConfig.tf_random_seed'
+_DRAWN = 'drawn at random'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,7 @@ def perform(request: Request, topology: Topology, lifecycle: Lifecycle) -> int:
     overrides = dict(request.overrides)
     if topology.is_local and request.mode in TRAINING_MODES and _unseeded(request):
         # So that config.gin repeats this run too; as good as no seed, since each start draws another.
-        overrides[_SEED] = ('drawn at random', random.SystemRandom().randrange(2**31))
+        overrides[_SEED] = (_DRAWN, random.SystemRandom().randrange(2**31))
     gin_config.apply(request.config, overrides)
     bindings = gin_config.bindings(request.config, overrides)
     # User modules may be imported late, which registers configurables; a locked config would refuse them.
@@ -72,10 +73,11 @@ def perform(request: Request, topology: Topology, lifecycle: Lifecycle) -> int:
                 return 0
             preparation.check_fit(run)
         except BaseException as error:
-            if mistake := _mistake(error, bindings):
-                raise mistake from None
+            mistake = _mistake(error, bindings)
             if run is not None and request.mode != 'plan':
-                roles.tell_peers(run, error)
+                roles.tell_peers(run, mistake or error)
+            if mistake:
+                raise mistake from None
             raise
         return _perform(run, [source.name for source in request.config.sources], bindings)
 
@@ -92,7 +94,14 @@ def _make_run(
     made, mode = experiment(), request.mode
     if mode == 'plan':
         mode = 'train_and_evaluate' if made.eval_input_fn is not None else 'train'
-    options = Options(mode, request.output, request.checkpoint, resolved, request.mode == 'plan')
+    options = Options(
+        mode,
+        request.output,
+        request.checkpoint,
+        resolved,
+        request.mode == 'plan',
+        {binding.name: binding.value for binding in bindings if binding.where != _DRAWN},
+    )
     return Run(made, topology, lifecycle, options)
 
 
@@ -117,7 +126,7 @@ def _perform(run: Run, sources: Sequence[str], bindings: Sequence[gin_config.Bin
     def finish_aborted(message: str, exit_code: int) -> None:
         if lifecycle.signalled:
             run.finish(INTERRUPTED, 'signal')
-        elif exit_code:
+        elif exit_code and exit_code != UserError.exit_code:
             run.finish(FAILED, 'error', message)
 
     lifecycle.before_abort(finish_aborted)

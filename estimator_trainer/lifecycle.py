@@ -12,10 +12,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from estimator_trainer import ledger as ledger_lib
-from estimator_trainer.errors import RestartableError
+from estimator_trainer.errors import RestartableError, UserError
 from estimator_trainer.ledger import Ledger
 from estimator_trainer.settings import Settings
 from estimator_trainer.topology import CHIEF, Task, Topology
@@ -123,16 +123,21 @@ class Lifecycle:
 
     # Peers.
 
-    def watch_peers(self, topology: Topology, ledger: Ledger) -> None:
-        """Sends heartbeats and watches those of the peers that this task needs."""
+    def watch_peers(
+        self, topology: Topology, ledger: Ledger, progress: Callable[[], dict[str, Any]] = lambda: {}
+    ) -> None:
+        """Sends heartbeats, with what `progress` returns, and watches those of the peers that this task needs."""
         self._ledger = ledger
-        for target in (self._heartbeat_thread, lambda: self._peer_thread(topology)):
+        for target in (lambda: self._heartbeat_thread(progress), lambda: self._peer_thread(topology)):
             threading.Thread(target=target, daemon=True).start()
 
-    def _heartbeat_thread(self) -> None:
+    def _heartbeat_thread(self, progress: Callable[[], dict[str, Any]]) -> None:
         while not self._closed.wait(_HEARTBEAT_SECONDS):
             try:
-                self._ledger.write()
+                if rival := self._ledger.rival():
+                    self._ledger.retire()
+                    self.abort(f'error: {ledger_lib.in_use("model_dir", rival)}', UserError.exit_code)
+                self._ledger.write(**progress())
             except Exception as error:  # One failed write is no reason to die; peers notice if it goes on.
                 self._say(f'cannot write the heartbeat: {error}')
 

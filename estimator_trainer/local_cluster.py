@@ -15,12 +15,13 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from estimator_trainer import console
+from estimator_trainer import console, ledger
 from estimator_trainer.errors import RestartableError, TrainerError, UserError, nearest
-from estimator_trainer.topology import JOBS, Task, Topology
+from estimator_trainer.ledger import Ledger
+from estimator_trainer.topology import CHIEF, JOBS, LOCAL_CLUSTER, Task, Topology
 
 _POLL_SECONDS = 0.1
 # Once a task has failed or the chief is done, the others have this long to end by themselves (the ledger tells them),
@@ -79,13 +80,17 @@ class _Process:
         return '\n'.join(f'  {line}' for line in lines)
 
 
-def launch(spec: str, argv: Sequence[str], model_dir: Any) -> int:
+def launch(
+    spec: str, argv: Sequence[str], model_dir: Any, trial: str = '', check: Callable[[Topology], Any] = lambda _: None
+) -> int:
     """Runs the cluster until all its tasks have ended, and returns the exit code of the whole.
 
     Args:
         spec: the tasks, e.g. "chief:1,worker:1,ps:1".
         argv: this program's arguments; the tasks get the same, without --local_cluster.
         model_dir: the common directory; RunConfig.model_dir as far as it is known without gin.
+        trial: see `Topology.trial`.
+        check: raises a UserError if the cluster does not fit what it is for.
 
     Returns:
         0 if every task exited 0; else 2 if a task found a mistake of the caller's, 1 if one failed in a way that a
@@ -104,10 +109,31 @@ def launch(spec: str, argv: Sequence[str], model_dir: Any) -> int:
             if count
         }
         # Checks the cluster; any of its tasks will do.
-        topology = Topology(cluster, Task(next(iter(cluster), 'chief'), 0))
-        logs = _LogDirectory(pathlib.Path(os.path.expanduser(model_dir)) / 'run' / 'logs')
+        topology = Topology(cluster, Task(next(iter(cluster), 'chief'), 0), trial=trial, source=LOCAL_CLUSTER)
+        check(topology)
+        run = pathlib.Path(os.path.expanduser(model_dir)) / trial / 'run'
+        _refuse_second(run)
+        logs = _LogDirectory(run / 'logs')
         cluster_processes = _Cluster(topology, _without_local_cluster(argv), logs)
         return cluster_processes.run()
+
+
+def _refuse_second(run: pathlib.Path) -> None:
+    """Raises a UserError if a chief lives there: the logs of its cluster must not be written over."""
+    if record := Ledger(str(run), CHIEF, '', _Files(), ()).occupied(console.say):
+        raise UserError(ledger.in_use(str(run.parent), record))
+
+
+class _Files:
+    """The local file system, to be read."""
+
+    def makedirs(self, path: str) -> None:
+        raise NotImplementedError
+
+    write = makedirs
+
+    def read(self, path: str) -> str:
+        return pathlib.Path(path).read_text()
 
 
 @contextlib.contextmanager
@@ -146,9 +172,12 @@ class _LogDirectory:
             raise UserError(f'--model_dir: cannot make {path}: {error.strerror}') from None
 
     def remove(self, logs: Iterable[pathlib.Path]) -> None:
-        """Removes the log files, and those of the directories made here that are empty then."""
+        """Removes the log files, the tasks' records of a first run, and those directories made here that are empty."""
         for log in logs:
             log.unlink(missing_ok=True)
+        if self.path.parent in self._new:
+            for record in self.path.parent.glob('*.json'):
+                record.unlink()
         for directory in self._new:
             with contextlib.suppress(OSError):  # somebody has written there
                 directory.rmdir()
@@ -183,9 +212,12 @@ class _Cluster:
         return self._outcome()
 
     def _start(self, task: Task) -> _Process:
-        config = {**self._topology.tf_config(task), 'run_id': self._run_id}
-        if self._topology.has_evaluator:
-            config['cluster']['evaluator'] = list(self._topology.cluster['evaluator'])
+        config = {
+            'cluster': self._topology.cluster,
+            'task': {'type': task.job, 'index': task.index, 'trial': self._topology.trial},
+            'run_id': self._run_id,
+            'environment': LOCAL_CLUSTER,
+        }
         log = self._logs.path / f'{task.job}-{task.index}.log'
         with log.open('wb') as output:
             popen = subprocess.Popen(
@@ -228,6 +260,17 @@ class _Cluster:
                 process.popen.send_signal(number)
                 process.popen.send_signal(signal.SIGCONT)  # A stopped process would not act on it.
 
+    def _row(self, process: _Process) -> dict[str, Any]:
+        """Returns what is known of a task: what it has written itself, its time and its exit code."""
+        record = {}
+        path = self._logs.path.parent / f'{process.task.job}-{process.task.index}.json'
+        with contextlib.suppress(OSError, ValueError):  # it has not come so far
+            record = json.loads(path.read_text())
+        if record.get('run_id') != self._run_id:
+            record = {}
+        exit_code = f'{process.exit_code}{process.stopped_by_us}'
+        return ledger.row(process.task, record) | {'seconds': round(process.seconds, 1), 'exit': exit_code}
+
     def _follow_chief(self) -> None:
         """Shows what the chief has written since the last call: the cluster's progress is the chief's."""
         with self._processes[0].log.open('rb') as log:
@@ -247,9 +290,7 @@ class _Cluster:
                 console.err(process.tail().replace('  estimator_trainer: ', 'estimator_trainer: '))
             self._logs.remove(process.log for process in self._processes)
             return UserError.exit_code
-        console.out('task         seconds  exit')
-        for process in self._processes:
-            console.out(f'{process.task!s:<12} {process.seconds:>7.1f}  {process.exit_code}{process.stopped_by_us}')
+        console.tasks(self._row(process) for process in self._processes)
         if not any(codes):
             return 0
         if self._signal:

@@ -9,7 +9,7 @@ from estimator_trainer.compat import tf
 from estimator_trainer.exporters import BestExporter
 from estimator_trainer.rehearsal import Built
 from estimator_trainer.run import Run
-from estimator_trainer.topology import EVALUATOR
+from estimator_trainer.topology import EVALUATOR, Topology
 
 # Input is read so long to count its examples; what takes longer is not counted (null).
 _READ_SECONDS = 20.0
@@ -28,13 +28,20 @@ def head(run: Run) -> dict[str, str]:
         return facts | {'checkpoint': checkpoint}
     facts['strategy'] = _strategy(run)
     if not run.topology.is_local:
-        facts['task'] = f'{run.topology.task} of {", ".join(map(str, run.topology.tasks))}'
+        facts['task'] = _task(run.topology)
     facts['until'] = f'step {run.experiment.max_steps:,}' if run.experiment.max_steps else 'the end of the input'
     facts['evaluation'] = _evaluation_rule(run)
     if checkpoint and not run.nothing_to_train():
         restored = any('InputPipeline' in type(hook).__name__ for hook in run.user_hooks)
         facts['input'] = 'goes on where it had stopped' if restored else 'starts again from its beginning'
     return facts
+
+
+def _task(topology: Topology) -> str:
+    line = f'{topology.task} of {", ".join(map(str, topology.tasks))} ({topology.source})'
+    if topology.launched_as:
+        line += f'; the launcher calls it {topology.launched_as}: there is no chief, so worker:0 is made the chief'
+    return line
 
 
 def overridden(bindings: Sequence[gin_config.Binding]) -> list[str]:
@@ -53,7 +60,7 @@ def _short(value: str) -> str:
 
 def _strategy(run: Run) -> str:
     strategy = run.config.train_distribute
-    if not run.topology.is_local:
+    if run.topology.is_distributed:
         return 'parameter_server, asynchronous'
     return f'{type(strategy).__name__}, {_replicas(run)} replicas' if strategy is not None else 'none'
 
@@ -70,7 +77,7 @@ def _evaluation_rule(run: Run) -> str:
     rule = f'at every checkpoint (each {_saving(run)})'
     if run.topology.has_evaluator:
         rule = f'by {EVALUATOR}, {rule}'
-    elif not run.topology.is_local:
+    elif run.topology.is_distributed:
         return 'at the end'
     return rule + (f', at most once per {throttle:g} s' if throttle else '') + ', and at the end'
 
@@ -163,7 +170,7 @@ def _training(run: Run, built: Built | None) -> dict[str, Any]:
     steps = len(sizes) // replicas  # A step that has not a batch for each replica is not made.
     if sizes and built.sized:
         plan['batch'] = {'replicas': replicas, 'replica_batch': sizes[0], 'global_batch': sum(sizes[:replicas])}
-    if not run.topology.is_local:
+    if run.topology.is_distributed:
         return plan  # What the other tasks read and train is not known here.
     if ended:
         plan |= {'final_step': first + steps, 'stopped_because': 'end_of_input'}
@@ -228,7 +235,7 @@ def _evaluations(run: Run, training: dict[str, Any], built: Built | None) -> dic
     throttled = run.lifecycle.settings.throttle_secs or not run.config.save_checkpoints_steps
     if last is None:
         plan['steps'] = None
-    elif throttled or first == last or not run.topology.is_local:
+    elif throttled or first == last or run.topology.is_distributed:
         plan['steps'] = [last]
     else:
         plan['steps'] = _checkpoints(run, training)['steps'][1:]  # The first one holds no training of this run.

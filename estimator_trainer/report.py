@@ -88,6 +88,8 @@ class Report:
             facts['steps'] = f'{summary.first_step:,} -> {summary.final_step:,}'
         if summary.steps_per_second:
             facts['steps'] += f' in {summary.seconds:,.1f} s, {summary.steps_per_second:,.1f} steps/s'
+        if summary.overshoot:
+            facts['overshoot'] = f'{summary.overshoot:,} steps beyond max_steps, by asynchronous workers'
         if summary.examples:
             facts['examples'] = f'{summary.examples:,}'
         if summary.evaluations:
@@ -107,6 +109,10 @@ class Report:
         because = f' ({summary.stopped_because})' if summary.stopped_because else ''
         console.out(f'{summary.status}{because}')
         self.table(facts.items())
+
+    def tasks(self) -> None:
+        """Prints a line for each task of the cluster."""
+        console.tasks(self._summary.tasks)
 
     def table(self, facts: Iterable[tuple[str, Any]]) -> None:
         """Prints a line for each (name, value)."""

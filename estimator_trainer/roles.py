@@ -1,44 +1,50 @@
 """What each task does: a local process, and the chief, workers, parameter servers and evaluator of a cluster."""
 
-import os
 import signal
 import time
 from typing import Any
 
-from estimator_trainer import files, ledger
+from estimator_trainer import ledger
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import RestartableError, UserError
 from estimator_trainer.hooks import LastCheckpointHook, Stopped
-from estimator_trainer.ledger import Ledger
+from estimator_trainer.ledger_task import LedgerTask
 from estimator_trainer.outputs import export, predict
 from estimator_trainer.run import Run
 from estimator_trainer.summary import add_evaluations
 from estimator_trainer.topology import CHIEF, EVALUATOR
+
+_AT_WORK = (ledger.STARTING, ledger.TRAINING, ledger.SERVING)
 
 
 def perform(run: Run) -> None:
     """Does what this task has to do and returns when it is done, or when the process was told to stop."""
     task = run.topology.task
     if not run.trains and not run.topology.is_local:
-        raise UserError(f'--mode={run.mode} runs in one process, but TF_CONFIG makes this one {task}; unset TF_CONFIG')
+        raise UserError(
+            f'--mode={run.mode} runs in one process, but {run.topology.source} makes this one {task}; leave that out'
+        )
     if run.mode == 'train' and task.job == 'evaluator':
         raise UserError('--mode=train has no work for an evaluator; leave it out, or use --mode=train_and_evaluate')
-    roles = {'chief': _Chief, 'worker': _Worker, 'ps': _ParameterServer, 'evaluator': _Evaluator}
-    if task.job in roles:
-        roles[task.job](run).perform()
-        return
     if not run.trains:
         {'evaluate': run.evaluate, 'predict': lambda: predict(run), 'export': lambda: export(run)}[run.mode]()
         return
-    run.train()
-    if run.lifecycle.stop is None:
-        _end(run)
+    roles = {
+        'local': _Local,
+        'chief': _Chief,
+        'worker': _Worker,
+        'ps': _ParameterServer,
+        'evaluator': _Evaluator,
+    }
+    roles[task.job](run).perform()
 
 
 def tell_peers(run: Run, error: BaseException) -> None:
     """Tells the peers, if there are any, that this task has failed before its work began: they must not wait for it."""
-    if not run.topology.is_local:
-        _ClusterTask(run).fail(f'{type(error).__name__}: {error}'.splitlines()[0], 1)
+    if not run.topology.is_local and run.trains:
+        task = _ClusterTask(run)
+        task.ledger.begin()
+        task.fail(f'{type(error).__name__}: {error}'.splitlines()[0], getattr(error, 'exit_code', 1))
 
 
 def _end(run: Run) -> None:
@@ -49,58 +55,31 @@ def _end(run: Run) -> None:
         run.final_export()
 
 
-class _ClusterTask:
-    """A task of a cluster, which keeps its ledger: starting, training, done or failed."""
+class _Local(LedgerTask):
+    """Trains and evaluates alone. Its record is for those who would do the same in the same model_dir."""
 
-    def __init__(self, run: Run):
-        self.run = run
-        self.topology = run.topology
-        self.lifecycle = run.lifecycle
-        self.ledger = Ledger(
-            os.path.join(run.model_dir, 'run'),
-            self.topology.task,
-            self.topology.run_id,
-            files,
-            (*self.topology.tasks, EVALUATOR),
-        )
+    def start(self):
+        # Like all else it is written when the training session is there.
+        self.run.on_training_start = self._begin_training
 
-    def perform(self) -> None:
-        """Does the task's work and leaves its outcome in the ledger."""
-        self.lifecycle.before_abort(self.fail)
-        self.lifecycle.watch_peers(self.topology, self.ledger)
-        self.lifecycle.graceful = True
-        try:
-            self.work()
-        except Stopped:
-            pass
-        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-            message = f'{self.topology.task} lost the connection to a peer: {error.message.splitlines()[0]}'
-            self.fail(message, RestartableError.exit_code)
-            raise RestartableError(message) from None
-        except BaseException as error:
-            self.fail(f'{type(error).__name__}: {error}'.splitlines()[0], 1)
-            raise
-        stop = self.lifecycle.stop
-        if stop is not None and stop.exit_code:
-            self.fail(f'stopped by {stop.reason}', stop.exit_code)
-        else:
-            self.ledger.write(state=ledger.DONE, **self.progress())
+    def _begin_training(self):
+        self.begin()
+        self.ledger.write(state=ledger.TRAINING)
 
-    def work(self) -> None:
-        """What this kind of task does."""
+    def work(self):
+        self.run.train()
+        if self.lifecycle.stop is None:
+            _end(self.run)
 
-    def progress(self) -> dict[str, Any]:
-        hook = self.run.hook
-        return {'step': hook.step, 'examples': hook.examples} if hook else {'examples': 0}
 
-    def fail(self, cause: str, exit_code: int) -> None:
-        """Writes to the ledger that this task has failed, if the exit code says so."""
-        if exit_code:
-            self.ledger.write(state=ledger.FAILED, cause=cause, **self.progress())
+class _ClusterTask(LedgerTask):
+    """A task with peers."""
 
     def start_server(self) -> Any:
         """Opens this task's gRPC server: before anybody is waited for, so that no two tasks wait for each other."""
         task, config = self.topology.task, self.run.config
+        if not self.topology.is_distributed:
+            return None
         try:
             return tf.distribute.Server(
                 config.cluster_spec.as_dict(),
@@ -112,23 +91,12 @@ class _ClusterTask:
         except tf.errors.OpError as error:
             raise RestartableError(f'{task} cannot listen on {self.topology.address(task)}: {error.message}') from None
 
-    def training_workers(self) -> list[str]:
-        """Names the workers that are still training."""
-        workers = (task for task in self.topology.training_tasks if task.job == 'worker')
-        records = {task: self.ledger.peer(task) for task in workers}
-        return [str(task) for task, record in records.items() if self._lives(record, ledger.TRAINING)]
-
-    def _lives(self, record: dict[str, Any], *states: str) -> bool:
-        """Whether a record says one of `states` and is not so old that its task is lost."""
-        return record.get('state') in states and time.time() - record['time'] < self.lifecycle.settings.peer_timeout
-
-    def chief_is(self, *states: str) -> bool:
-        """Whether the chief's record says one of `states`."""
-        return self.ledger.peer(CHIEF).get('state') in states
+    def _training(self) -> list[str]:
+        return self.workers(ledger.TRAINING)
 
     def train(self) -> None:
         """Trains once the peers are there."""
-        self.lifecycle.wait_for_peers(self.topology)
+        self.wait_for_peers()
         if self.lifecycle.stop is None:
             self.run.train()
 
@@ -150,11 +118,22 @@ class _Chief(_ClusterTask):
         self.lifecycle.needs_peers = False
         if self.run.mode == 'train' or not self._has_evaluator():
             _end(self.run)
+        self._wait_for_ends()
+
+    def _wait_for_ends(self) -> None:
+        """Lets ps and workers end first, so that the table of all tasks tells how."""
+        others = [task for task in self.topology.tasks if task.job in ('worker', 'ps')]
+
+        def missing() -> list[str]:
+            records = {task: self.ledger.peer(task) for task in others}
+            return [str(task) for task, record in records.items() if self.lives(record, *_AT_WORK)]
+
+        self.lifecycle.wait_until(lambda: not missing(), self.lifecycle.settings.grace_period, missing)
 
     def _has_evaluator(self) -> bool:
         # Some launchers leave the evaluator out of the cluster: its record tells that there is one.
         record = self.ledger.peer(EVALUATOR)
-        lives = self._lives(record, ledger.STARTING, ledger.DONE)
+        lives = self.lives(record, ledger.STARTING, ledger.EVALUATING, ledger.DONE)
         if not lives and (record or self.topology.has_evaluator):
             self.run.report.warn(f'{EVALUATOR} has failed or is lost: the chief evaluates')
         return lives
@@ -173,6 +152,14 @@ class _Chief(_ClusterTask):
 
     def _end_training(self) -> None:
         """Has the workers stop, so that the last checkpoint, saved after this, holds all their updates."""
+        if self.lifecycle.settings.end_policy == 'all_workers' and self._only_input_has_ended():
+            # Bounded by their own input, by max_steps, and by their heartbeats.
+            working = (ledger.STARTING, ledger.TRAINING)
+            self.lifecycle.wait_until(
+                lambda: self.lifecycle.stop is not None or not self.workers(*working),
+                float('inf'),
+                lambda: [f'{worker} to use up its input' for worker in self.workers(*working)],
+            )
         seconds = self.lifecycle.settings.grace_period
         cause = {}
         if self.lifecycle.signalled:
@@ -180,8 +167,13 @@ class _Chief(_ClusterTask):
             seconds /= 2
             cause['cause'] = f'stopped by {signal.Signals(self.lifecycle.stop.exit_code - 128).name}'
         self.ledger.write(state=ledger.ENDING, **cause, **self.progress())
-        if not self.lifecycle.wait_until(lambda: not self.training_workers(), seconds, self.training_workers):
-            self.run.report.warn(f'did not wait longer than {seconds:g} s for {", ".join(self.training_workers())}')
+        if not self.lifecycle.wait_until(lambda: not self._training(), seconds, self._training):
+            self.run.report.warn(f'did not wait longer than {seconds:g} s for {", ".join(self._training())}')
+
+    def _only_input_has_ended(self) -> bool:
+        hook, max_steps = self.run.hook, self.run.experiment.max_steps
+        at_the_end = max_steps is not None and hook.step >= max_steps
+        return self.lifecycle.stop is None and not hook.stopped_by_hook and not at_the_end
 
     def _count_examples(self) -> None:
         records = [self.ledger.peer(task) for task in self.topology.training_tasks[1:]]
@@ -228,21 +220,21 @@ class _ParameterServer(_ClusterTask):
 
     def work(self):
         self._server = self.start_server()
-        self.lifecycle.wait_for_peers(self.topology)
+        self.wait_for_peers()
+        self.ledger.write(state=ledger.SERVING)
         # The training has no deadline; when the chief fails or is lost, the lifecycle ends this process. After a signal
         # the chief, which often gets one too, needs the variables to save them: the grace period is for that.
         while not self.chief_is(ledger.TRAINED, ledger.DONE):
             time.sleep(0.5)
-        self.lifecycle.wait_until(
-            lambda: not self.training_workers(), self.lifecycle.settings.grace_period, self.training_workers
-        )
+        self.lifecycle.wait_until(lambda: not self._training(), self.lifecycle.settings.grace_period, self._training)
 
 
 class _Evaluator(_ClusterTask):
     """Evaluates each new checkpoint, and the last one when the chief is done."""
 
     def work(self):
-        self.lifecycle.wait_for_peers(self.topology)
+        self.wait_for_peers()
+        self.ledger.write(state=ledger.EVALUATING)
         while not self.lifecycle.signalled:
             done = self.chief_is(ledger.TRAINED, ledger.DONE)  # asked before the checkpoint is looked up
             if done or self.run.checkpoint():
@@ -257,7 +249,9 @@ class _Evaluator(_ClusterTask):
         """Adds the evaluations to the summary that the chief has written."""
         seconds = self.lifecycle.settings.grace_period
         if self.lifecycle.wait_until(lambda: self.chief_is(ledger.DONE), seconds, lambda: [str(CHIEF)]):
-            add_evaluations(self.run.summary_path, self.run.summary.evaluations, self.run.summary.exports)
+            self.ledger.write(state=ledger.DONE, exit=0)
+            summary = self.run.summary
+            add_evaluations(self.run.summary_path, summary.evaluations, summary.exports, self.rows())
 
     def _pause(self) -> None:
         end = time.monotonic() + max(self.lifecycle.settings.throttle_secs, 0.5)

@@ -7,6 +7,7 @@ import functools
 import os
 import tempfile
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from estimator_trainer import checkpoints, saved_config
@@ -22,7 +23,7 @@ from estimator_trainer.report import Report
 from estimator_trainer.run_config import RunConfig
 from estimator_trainer.settings import TRAINING_MODES
 from estimator_trainer.summary import INTERRUPTED, Summary
-from estimator_trainer.topology import Topology
+from estimator_trainer.topology import LOCAL_CLUSTER, Topology
 from estimator_trainer.user_fns import bind_input_fn, takes_input_context
 
 
@@ -36,6 +37,7 @@ class Options:
         checkpoint: the checkpoint to evaluate, predict from or export; None is the newest.
         resolved_config: the text of config.gin.
         plan: whether it is only planned.
+        bindings: name -> value as text, those that all tasks of a job share.
     """
 
     mode: str
@@ -43,6 +45,7 @@ class Options:
     checkpoint: str | None = None
     resolved_config: str = ''
     plan: bool = False
+    bindings: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Run:
@@ -74,7 +77,7 @@ class Run:
             self.config = self.config.replace(model_dir=self.model_dir)
         self.summary_path = os.path.join(self.model_dir, 'run', 'summary.json')
         self.summary = Summary(self.mode)
-        self.report = Report(self.summary, experiment.max_steps, '' if topology.is_local else ' in this task')
+        self.report = Report(self.summary, experiment.max_steps, ' in this task' if topology.is_distributed else '')
         self.hook: TrainingHook | None = None
         self.examples_elsewhere: int | None = 0
         self.exports = Exports(experiment.exporters, self.model_dir, self.on_export)
@@ -127,7 +130,7 @@ class Run:
         self._warn_of_unsharded_input()
         self.hook = TrainingHook(
             every_n_steps=self.config.log_step_count_steps,
-            last_step=None if self.topology.is_local else max_steps,
+            last_step=max_steps if self.topology.is_distributed else None,
             should_stop=lambda: self.lifecycle.stop is not None,
             before_session=self.before_session,
             on_start=self._on_start,
@@ -136,7 +139,7 @@ class Run:
             on_progress=self.report.progress,
         )
         listeners = []
-        if self.mode == 'train_and_evaluate' and self.topology.is_local:
+        if self.mode == 'train_and_evaluate' and not (self.topology.is_distributed or self.topology.has_evaluator):
             listeners.append(CheckpointListener(self._on_checkpoint))
         try:
             self.model.estimator.train(
@@ -151,15 +154,20 @@ class Run:
                 raise
             raise TrainerError(f'{summary.restored_from} is not a checkpoint of this model: {why}') from None
         finally:
-            if self.started and not self.hook.runs and self.topology.is_local and summary.restored_from is None:
+            if (
+                self.started
+                and not self.hook.runs
+                and not self.topology.is_distributed
+                and summary.restored_from is None
+            ):
                 checkpoints.remove(self.model_dir)  # They hold no training, and would pass for a result.
         self.report.close()
         self.lifecycle.training = False
         self._count_training()
         summary.stopped_because = self._why_training_ended()
         if summary.stopped_because == 'end_of_input':
-            if not self.hook.runs and self.topology.is_local:
-                raise TrainerError('experiment.train_input_fn produced no batches')
+            if not self.hook.runs:
+                raise TrainerError(f'experiment.train_input_fn produced no batches{self._which_shard()}')
             if max_steps is not None:
                 self.report.warn(f'the input ended at step {summary.final_step}, before max_steps={max_steps}')
 
@@ -167,6 +175,10 @@ class Run:
         """Returns whether max_steps has been reached before."""
         checkpoint, max_steps = checkpoints.newest(self.model_dir), self.experiment.max_steps
         return max_steps is not None and checkpoint is not None and checkpoints.step_of(checkpoint) >= max_steps
+
+    def _which_shard(self) -> str:
+        pipelines, index = self.topology.input_shard
+        return f' for {self.topology.task}, input pipeline {index} of {pipelines}' if pipelines > 1 else ''
 
     def _warn_of_unsharded_input(self) -> None:
         pipelines = len(self.topology.training_tasks)
@@ -189,6 +201,10 @@ class Run:
         """Whether training has begun, and with it the writing of files."""
         return self.hook is not None and self.hook.started
 
+    def task_rows(self) -> list[dict[str, Any]]:
+        """Returns what is known of each task, as in `Summary.tasks`."""
+        return []
+
     def _on_start(self) -> None:
         self.lifecycle.graceful = self.lifecycle.training = True
         self.on_training_start()
@@ -209,6 +225,8 @@ class Run:
         self.summary.examples = None if None in counts else sum(counts)
         # After a failure the hook may not have seen the step that a checkpoint holds.
         self.summary.final_step = max(self.hook.step, self._saved_step)
+        if self.experiment.max_steps is not None:
+            self.summary.overshoot = max(self.summary.final_step - self.experiment.max_steps, 0)
         self.summary.seconds = self.hook.seconds
 
     def _why_training_ended(self) -> str:
@@ -313,6 +331,7 @@ class Run:
         if status != INTERRUPTED or self.summary.stopped_because is None:  # else training had ended before
             self.summary.stopped_because = stopped_because or self.summary.stopped_because
         self.summary.error = error
+        self.summary.tasks = self.task_rows()
         self.summary.checkpoint = tf.train.latest_checkpoint(self.model_dir) if self.trains else self.checkpoint()
         if self.topology.is_chief:
             self.write_summary()
@@ -322,6 +341,8 @@ class Run:
                     f'{self.summary.final_step - saved:,} steps since step {saved:,} are not in a checkpoint'
                 )
             self.report.finish(self.summary_path if self._writes_summary else None, **self.outcome)
+            if len(self.summary.tasks) > 1 and self.topology.source != LOCAL_CLUSTER:  # whose launcher prints it
+                self.report.tasks()
 
     def write_summary(self) -> None:
         """Writes summary.json, if this run writes to model_dir."""

@@ -44,7 +44,7 @@ def _run_config(*, topology: Topology, **fields: Any) -> tf.estimator.RunConfig:
             raise UserError(
                 f'RunConfig.model_dir: {model_dir!r} has one of [ ] * ? \\, which TensorFlow takes for patterns'
             )
-        fields['model_dir'] = os.path.expanduser(model_dir)
+        fields['model_dir'] = os.path.join(os.path.expanduser(model_dir), topology.trial).rstrip('/') or '/'
     for name, value in fields.items():
         kind = _TYPES.get(name)
         if kind and value is not None and not (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):

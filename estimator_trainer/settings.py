@@ -7,6 +7,7 @@ import gin
 from estimator_trainer.errors import RestartableError, UserError
 
 _LONGEST = 7 * 24 * 3600
+_END_POLICIES = ('all_workers', 'chief')
 # The modes that train; the others work with a checkpoint.
 TRAINING_MODES = ('train_and_evaluate', 'train')
 
@@ -22,6 +23,8 @@ class Settings:
         grace_period: seconds that a task has to end by itself once it was told to.
         throttle_secs: least number of seconds between two evaluations during training; 0 evaluates every checkpoint.
         restart_exit_code: exit code of a failure that a restart may mend.
+        end_policy: whose input must be used up before training on asynchronous workers ends, where nothing else ends
+            it: 'all_workers', so that every example is seen, or that of the 'chief'.
     """
 
     startup_timeout: float = 600.0
@@ -29,9 +32,14 @@ class Settings:
     grace_period: float = 20.0
     throttle_secs: float = 0.0
     restart_exit_code: int = RestartableError.exit_code
+    end_policy: str = 'all_workers'
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
+        if self.end_policy not in _END_POLICIES:
+            raise UserError(
+                f'trainer.end_policy: expected {" or ".join(map(repr, _END_POLICIES))}, found {self.end_policy!r}'
+            )
+        for field in dataclasses.fields(self)[:-1]:
             value = getattr(self, field.name)
             # A week at most: the system's timers do not take every number.
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LONGEST:
@@ -48,6 +56,7 @@ def trainer(
     grace_period: float = Settings.grace_period,
     throttle_secs: float = Settings.throttle_secs,
     restart_exit_code: int = Settings.restart_exit_code,
+    end_policy: str = Settings.end_policy,
 ) -> Settings:
     """Returns the settings as gin has bound them; see `Settings`."""
-    return Settings(startup_timeout, peer_timeout, grace_period, throttle_secs, restart_exit_code)
+    return Settings(startup_timeout, peer_timeout, grace_period, throttle_secs, restart_exit_code, end_policy)

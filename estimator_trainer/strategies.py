@@ -38,16 +38,18 @@ def choose(value: Any, topology: Topology, where: str) -> Any:
         raise UserError(
             f'{where}: unknown strategy {value!r}; expected one of {", ".join(NAMES)}{nearest(value, NAMES)}'
         )
+    if topology.is_distributed and not topology.has_ps:
+        raise UserError(f'{topology.origin} needs at least one ps (parameter server); found {topology.counts}')
     if value == 'auto':
-        return 'none' if topology.is_local else 'parameter_server'
-    if topology.is_local and value in CLUSTER_STRATEGIES:
+        return 'parameter_server' if topology.is_distributed else 'none'
+    if not topology.is_distributed and value in CLUSTER_STRATEGIES:
         raise UserError(
             f'{where}: {value!r} needs a cluster with a ps; set TF_CONFIG or try --local_cluster=chief:1,worker:1,ps:1'
         )
-    if not topology.is_local and value in LOCAL_STRATEGIES:
+    if topology.is_distributed and value in LOCAL_STRATEGIES:
         raise UserError(
-            f'{where}: {value!r} is for one process, but the cluster has {len(topology.tasks)} tasks; '
-            f"expected 'parameter_server' (or no TF_CONFIG)"
+            f'{where}: {value!r} is for one process, but {topology.origin} has {topology.counts}; expected '
+            "'parameter_server'"
         )
     return value
 

@@ -33,6 +33,7 @@ class Summary:
         stopped_because: why training ended: 'max_steps', 'end_of_input', 'early_stopping', 'signal', 'error' or
             'nothing_to_do' (max_steps was reached before); None while running and where nothing was to be trained.
         first_step, final_step: global_step before the first and after the last step.
+        overshoot: number of steps beyond max_steps that asynchronous workers have made.
         examples: consumed by training, over all tasks; None where batches have no batch dimension.
         seconds: training time, without start-up.
         restored_from: the checkpoint from which training went on, None where it began anew.
@@ -40,6 +41,8 @@ class Summary:
         evaluations: dicts with name, step, metrics (name -> number) and examples.
         evaluations_skipped: number of checkpoints that `trainer.throttle_secs` has kept from evaluation.
         exports: dicts with name, step and path.
+        tasks: for each task of the cluster a dict with task, host, status, steps (of its own), examples, seconds
+            (since its start) and exit (code), as far as it is known.
         warnings: what the run has warned of.
         error: the message of the error that ended the run, if one did.
         versions: package -> version.
@@ -50,6 +53,7 @@ class Summary:
     stopped_because: str | None = None
     first_step: int | None = None
     final_step: int | None = None
+    overshoot: int = 0
     examples: int | None = 0
     seconds: float = 0.0
     restored_from: str | None = None
@@ -57,6 +61,7 @@ class Summary:
     evaluations: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     evaluations_skipped: int = 0
     exports: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    tasks: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
     error: str | None = None
     versions: dict[str, str] = dataclasses.field(default_factory=_versions)
@@ -77,11 +82,14 @@ class Summary:
         files.replace(path, json.dumps(_finite(fields), indent=2, allow_nan=False, default=str) + '\n')
 
 
-def add_evaluations(path: str, evaluations: list[dict[str, Any]], exports: list[dict[str, Any]]) -> None:
-    """Adds evaluations and exports to a summary that another task has written."""
+def add_evaluations(
+    path: str, evaluations: list[dict[str, Any]], exports: list[dict[str, Any]], task_rows: list[dict[str, Any]]
+) -> None:
+    """Adds evaluations, exports and the tasks' last news to a summary that another task has written."""
     fields = json.loads(files.read(path))
     fields['evaluations'] = _finite(evaluations)
     fields['exports'] = exports
+    fields['tasks'] = task_rows
     files.replace(path, json.dumps(fields, indent=2) + '\n')
 
 

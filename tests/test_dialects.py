@@ -1,10 +1,11 @@
 """TF_CONFIG as launchers write it, and one-line errors for what is wrong in it."""
 
 import json
+import pathlib
 
 import pytest
 
-from estimator_trainer.dialects import from_environment
+from estimator_trainer.dialects import Flags, read
 from estimator_trainer.errors import UserError
 from estimator_trainer.topology import Topology
 
@@ -12,7 +13,7 @@ CLUSTER = {'chief': ['a:1'], 'worker': ['b:1', 'b:2'], 'ps': ['c:1']}
 
 
 def parse(text):
-    return from_environment({'TF_CONFIG': text})
+    return read(environ={'TF_CONFIG': text})
 
 
 def parse_json(cluster=CLUSTER, task=None, **more):
@@ -21,12 +22,12 @@ def parse_json(cluster=CLUSTER, task=None, **more):
 
 
 def test_no_tf_config_is_a_local_process():
-    assert from_environment({}) == Topology()
+    assert read(environ={}) == Topology()
 
 
 def test_the_environment_is_that_of_the_process(monkeypatch):
     monkeypatch.setenv('TF_CONFIG', json.dumps({'cluster': CLUSTER, 'task': {'type': 'ps', 'index': 0}}))
-    assert str(from_environment().task) == 'ps:0'
+    assert str(read().task) == 'ps:0'
 
 
 @pytest.mark.parametrize(
@@ -53,8 +54,6 @@ def test_who_has_no_peers_is_a_local_process(text):
         ({'type': 'chief', 'index': 0}, 'chief:0'),
         ({'type': 'worker', 'index': 1}, 'worker:1'),
         ({'type': 'worker', 'index': '1'}, 'worker:1'),
-        ({'type': 'ps'}, 'ps:0'),
-        ({'type': 'ps', 'index': 0, 'trial': '7'}, 'ps:0'),
         ({'type': 'master', 'index': 0}, 'chief:0'),
         ({'type': 'evaluator', 'index': 0}, 'evaluator:0'),
     ],
@@ -88,8 +87,13 @@ def test_an_evaluator_outside_the_cluster_does_not_take_the_evaluation_from_the_
 @pytest.mark.parametrize('cluster', [{'chief': ['a:1']}, {'worker': ['a:1']}])
 def test_an_evaluator_beside_a_single_task_does_not_train(cluster):
     # As a local process it would write its own checkpoints over the other's.
-    with pytest.raises(UserError, match='the cluster needs'):
-        parse_json(cluster, {'type': 'evaluator', 'index': 0})
+    found = parse_json(cluster, {'type': 'evaluator', 'index': 0})
+    assert (str(found.task), [str(task) for task in found.needs]) == ('evaluator:0', ['chief:0'])
+
+
+def test_a_single_task_of_a_wrong_type_is_no_local_process():
+    with pytest.raises(UserError, match='is not in "cluster"'):
+        parse_json({'worker': ['b:1']}, {'type': 'wroker', 'index': 0})
 
 
 @pytest.mark.parametrize(
@@ -113,6 +117,7 @@ def test_what_is_no_tf_config(text, want_texts):
     ('cluster', 'want_texts'),
     [
         ([1], ['"cluster": expected job names', '[1]']),
+        ({'workerpool0': ['a:1']}, ["unknown job 'workerpool0'", 'expected chief, worker, ps, evaluator']),
         ({**CLUSTER, 'wroker': ['b:1']}, ["unknown job 'wroker'", "did you mean 'worker'?"]),
         ({**CLUSTER, 'ps': 'c:1'}, ["'ps': expected a list", "'c:1'"]),
         ({**CLUSTER, 'ps': [1]}, ["'ps': expected a list", '[1]']),
@@ -120,7 +125,7 @@ def test_what_is_no_tf_config(text, want_texts):
         ({**CLUSTER, 'ps': [':1']}, ["':1'"]),
         ({**CLUSTER, 'ps': ['c:']}, ["'c:'"]),
         ({**CLUSTER, 'ps': ['c:http']}, ["'c:http'"]),
-        ({'chief': ['a:1'], 'worker': ['b:1']}, ['needs at least one ps']),
+        ({**CLUSTER, 'ps': {'one': 'c:1'}}, ["'ps': expected", "found index 'one'"]),
         ({**CLUSTER, 'master': ['m:1'], 'chief': []}, None),
         ({**CLUSTER, 'master': ['m:1']}, ["'master'", "'chief'"]),
     ],
@@ -141,7 +146,10 @@ def test_clusters(cluster, want_texts):
         ('', ['"task": expected {"type": .., "index": ..}', 'found ""']),
         ([], ['found []']),
         ({'index': 0}, ['found {"index": 0}']),
-        ({'type': 'wroker', 'index': 0}, ['"type": \'wroker\' is not in "cluster"', 'expected chief, worker, ps']),
+        (
+            {'type': 'wroker', 'index': 0},
+            ['"type": \'wroker\' is not in "cluster" (jobs present: chief[1], worker[2], ps[1])', "mean 'worker'?"],
+        ),
         ({'type': None, 'index': 0}, ['"type": None is not in "cluster"']),
         ({'type': 'worker', 'index': 2}, ['worker 2 does not exist', 'worker 0 to 1']),
         ({'type': 'evaluator', 'index': 1}, ['evaluator 1 does not exist']),
@@ -150,7 +158,9 @@ def test_clusters(cluster, want_texts):
         ({'type': 'worker', 'index': 'one'}, ["found 'one'"]),
         ({'type': 'worker', 'index': 1.0}, ['found 1.0']),
         ({'type': 'worker', 'index': True}, ['found True']),
-        ({'type': 'worker', 'index': None}, ['found None']),
+        ({'type': 'worker', 'index': None}, ['"index": missing; expected which worker']),
+        ({'type': 'ps'}, ['"index": missing']),
+        ({'type': 'ps', 'index': 0, 'trial': '../x'}, ['"trial"', "'../x'"]),
     ],
 )
 def test_what_is_no_task(task, want_texts):
@@ -160,6 +170,62 @@ def test_what_is_no_task(task, want_texts):
         assert want_text in str(caught.value)
 
 
+def test_a_cluster_without_chief_and_workers_is_refused():
+    with pytest.raises(UserError, match='TF_CONFIG: the cluster needs exactly one chief; found ps:2'):
+        parse_json({'ps': ['c:1', 'c:2']})
+
+
 def test_a_cluster_without_a_task_is_refused():
     with pytest.raises(UserError, match=r'"task": expected .*, found null'):
         parse(json.dumps({'cluster': CLUSTER}))
+
+
+def golden():
+    for path in sorted((pathlib.Path(__file__).parent / 'dialects').glob('*.json')):
+        for case in json.loads(path.read_text()):
+            yield pytest.param(case, id=f'{path.stem}-{case["name"]}')
+
+
+@pytest.mark.parametrize('case', list(golden()))
+def test_what_launchers_write(case):
+    environ = {name: value if isinstance(value, str) else json.dumps(value) for name, value in case['environ'].items()}
+    flags = Flags(**case.get('flags', {}))
+    if 'want_error' in case:
+        with pytest.raises(UserError) as caught:
+            read(flags, environ)
+        assert case['want_error'] in str(caught.value)
+        return
+    found = read(flags, environ)
+    assert {
+        'task': str(found.task),
+        'cluster': {job: list(addresses) for job, addresses in found.cluster.items()},
+        **{name: getattr(found, name) for name in ('trial', 'run_id') if getattr(found, name)},
+        **({'launched_as': str(found.launched_as)} if found.launched_as else {}),
+    } == case['want']
+
+
+@pytest.mark.parametrize(
+    ('flags', 'want_text'),
+    [
+        ({'cluster': 'chief=a:1;ps=c:1'}, '--cluster needs --task_type and --task_index'),
+        ({'cluster': 'chief=a:1;ps=c:1', 'task_type': 'ps'}, '--cluster needs --task_type and --task_index'),
+        ({'cluster': 'chief=a:1;ps=c:1', 'task_type': 'sp', 'task_index': 0}, "--task_type 'sp' is not in"),
+        ({'cluster': 'chief=a:1;ps=c:1', 'task_type': 'ps', 'task_index': 1}, '--task_index ps 1 does not exist'),
+        ({'cluster': 'chief:a:1', 'task_type': 'chief', 'task_index': 0}, 'expected job=host:port'),
+        ({'cluster': 'chief=a', 'task_type': 'chief', 'task_index': 0}, '--cluster: \'chief\': expected "host:port"'),
+        ({'cluster': 'cheif=a:1', 'task_type': 'chief', 'task_index': 0}, "did you mean 'chief'?"),
+        ({'task_type': 'ps', 'task_index': 0}, '--task_type is for --cluster'),
+        ({'task_index': 0}, '--ps_hosts is not given'),
+        ({'ps_hosts': 'c:1', 'job_name': 'ps', 'task_index': 0}, '--worker_hosts is not given'),
+        ({'ps_hosts': 'c:1', 'worker_hosts': 'b:1', 'job_name': 'ps'}, 'needs --job_name and --task_index'),
+        ({'cluster': 'chief=a:1;ps=c:1', 'ps_hosts': 'c:1'}, '--cluster and --ps_hosts both describe'),
+        (
+            {'ps_hosts': 'c', 'worker_hosts': 'b:1', 'job_name': 'ps', 'task_index': 0},
+            '--ps_hosts: expected "host:port"',
+        ),
+    ],
+)
+def test_cluster_flags_that_contradict_each_other(flags, want_text):
+    with pytest.raises(UserError) as caught:
+        read(Flags(**flags), {})
+    assert want_text in str(caught.value)

@@ -12,7 +12,9 @@ CHIEF, PS = Task('chief', 0), Task('ps', 0)
 
 
 def ledger(files, task, run_id=''):
-    return Ledger('M/run', task, run_id, files, (CHIEF, PS))
+    made = Ledger('M/run', task, run_id, files, (CHIEF, PS))
+    made.begin()
+    return made
 
 
 @pytest.fixture

@@ -53,7 +53,9 @@ class Job:
         self.lifecycle.settings = Settings(**fields)
 
     def ledger(self, task):
-        return Ledger('M/run', task, 'r1', self.files, self.topology(task).tasks)
+        ledger = Ledger('M/run', task, 'r1', self.files, self.topology(task).tasks)
+        ledger.begin()
+        return ledger
 
     def topology(self, task):
         return Topology(self.cluster, task, 'r1')

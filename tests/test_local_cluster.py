@@ -50,7 +50,6 @@ def test_what_is_no_cluster(spec, want_text):
         ('chief,ps', None, 'a common --model_dir'),
         ('chief,ps', '', 'a common --model_dir'),
         ('chief,ps', object(), 'a common --model_dir'),
-        ('chief,worker', 'M', 'at least one ps'),
         ('ps', 'M', 'exactly one chief; found ps:1'),
         ('chief:0,ps:0', 'M', 'exactly one chief'),
         ('chief,ps', 'file/M', 'cannot make file/M/run/logs: Not a directory'),

@@ -29,6 +29,12 @@ def test_choose(value, topology, want_name):
     assert strategies.choose(value, topology, '--strategy') == want_name
 
 
+def test_several_training_tasks_need_a_ps():
+    topology = Topology({'chief': ('a:1',), 'worker': ('b:1',)}, Task('chief', 0), source='TF_CONFIG')
+    with pytest.raises(UserError, match=r'TF_CONFIG: the cluster needs at least one ps .*; found chief:1, worker:1'):
+        strategies.choose('auto', topology, '--strategy')
+
+
 def test_an_object_is_left_to_make():
     strategy = object()
     assert strategies.choose(strategy, LOCAL, '--strategy') is strategy
@@ -43,7 +49,7 @@ def test_an_object_is_left_to_make():
         ('MirroredStrategy', CLUSTER, ["unknown strategy 'MirroredStrategy'"]),
         ('parameter_server', LOCAL, ["'parameter_server' needs a cluster", 'set TF_CONFIG', '--local_cluster=']),
         *(
-            (name, CLUSTER, [f'{name!r} is for one process', '2 tasks', "expected 'parameter_server'"])
+            (name, CLUSTER, [f'{name!r} is for one process', 'the cluster has chief:1, ps:1', "'parameter_server'"])
             for name in strategies.LOCAL_STRATEGIES
         ),
     ],

@@ -19,13 +19,13 @@ def topology(task, cluster=CLUSTER):
         ({'ps': ['c:1']}, 'exactly one chief; found ps:1'),
         ({'chief': [], 'worker': ['b:1'], 'ps': ['c:1']}, 'exactly one chief; found worker:1, ps:1'),
         ({'chief': ['a:1', 'a:2'], 'ps': ['c:1']}, 'exactly one chief; found chief:2, ps:1'),
-        ({'chief': ['a:1']}, 'at least one ps (parameter server); found chief:1'),
-        ({'chief': ['a:1'], 'ps': []}, 'at least one ps'),
+        ({'chief': [''], 'ps': ['c:1']}, 'exactly one chief'),
         ({'chief': ['a:1'], 'ps': ['c:1'], 'evaluator': ['d:1', 'd:2']}, 'one evaluator; found chief:1, ps:1, eval'),
-        ({'chief': ['a:1'], 'ps': ['a:1']}, 'the same address a:1'),
+        ({'chief': ['a:1'], 'ps': ['a:1']}, 'two tasks the same address a:1'),
         ({'chief': ['a:1'], 'ps': ['c:1', 'c:1']}, 'the same address c:1'),
         ({'chief': ['a:1'], 'ps': ['c:1'], 'evaluator': ['c:1']}, 'the same address c:1'),
         ({'chief': ['a:1'], 'ps': ['a:2']}, None),
+        ({'chief': ['a:1'], 'evaluator': ['b:1']}, None),
         ({'chief': ['a:1'], 'worker': [], 'ps': ['b:1'], 'evaluator': []}, None),
     ],
 )
@@ -82,6 +82,22 @@ def test_a_local_process_is_its_own_chief_without_peers():
     assert local.training_tasks == (LOCAL,)
     assert local.input_shard == (1, 0)
     assert local.tf_config() is None
+
+
+def test_a_chief_with_an_evaluator_trains_alone():
+    cluster = {'chief': ('a:1',), 'evaluator': ('b:1',)}
+    chief, evaluator = topology('chief:0', cluster), topology('evaluator:0', cluster)
+    assert (chief.is_local, chief.is_distributed, chief.has_evaluator, chief.needs) == (False, False, True, ())
+    assert chief.tf_config() is None
+    assert evaluator.needs == (Task('chief', 0),)
+    assert evaluator.tf_config() == {'cluster': {'chief': ['a:1']}, 'task': {'type': 'evaluator', 'index': 0}}
+
+
+def test_tasks_of_which_the_launcher_tells_no_address():
+    found = topology('worker:1', {'chief': ('a:1',), 'worker': ('', 'b:2'), 'ps': ('c:1',)})
+    assert found.input_shard == (3, 2)
+    assert [str(task) for task in found.tasks] == ['chief:0', 'worker:1', 'ps:0']
+    assert found.tf_config()['cluster']['worker'] == {'1': 'b:2'}
 
 
 TRAINING_CLUSTER = {'chief': ['a:1'], 'worker': ['b:1', 'b:2'], 'ps': ['c:1', 'c:2']}

@@ -43,9 +43,15 @@ def broken_model_fn(features, labels, mode):
 
 def exit_codes(out):
     """Returns task -> exit code, from the table at the end of the launcher's output."""
-    lines = out.splitlines()
-    rows = [line.split() for line in lines[lines.index('task         seconds  exit') + 1 :]]
-    return {row[0]: int(row[2]) for row in rows}
+    return {task: int(row['exit']) for task, row in task_table(out).items()}
+
+
+def task_table(out):
+    """Returns task -> column -> text, from the table at the end of the launcher's output."""
+    lines = [line.split() for line in out.splitlines()]
+    header = ['task', 'host', 'status', 'steps', 'examples', 'seconds', 'exit']
+    rows = lines[lines.index(header) + 1 :]
+    return {row[0]: dict(zip(header, row, strict=False)) for row in rows}
 
 
 def tasks_of(model_dir):

@@ -1,0 +1,161 @@
+"""What all tasks have in common: a record in the ledger, from their start to their outcome."""
+
+import contextlib
+import json
+import os
+import time
+from typing import Any
+
+from estimator_trainer import agreement, console, files, ledger
+from estimator_trainer.compat import tf
+from estimator_trainer.errors import RestartableError, TrainerError, UserError
+from estimator_trainer.hooks import Stopped
+from estimator_trainer.ledger import Ledger
+from estimator_trainer.run import Run
+from estimator_trainer.topology import CHIEF, EVALUATOR, Task
+
+# A task that ended with the chief and is started again is done at once if no new chief follows it.
+_SECONDS_FOR_A_NEW_CHIEF = 30.0
+
+
+class LedgerTask:
+    """A task that keeps its record in the ledger: starting, training, done or failed."""
+
+    def __init__(self, run: Run):
+        self.run = run
+        self.topology = run.topology
+        self.lifecycle = run.lifecycle
+        self._directory = os.path.join(run.model_dir, 'run')
+        self._terms = agreement.terms(run.topology, run.options.bindings)
+        self.ledger = Ledger(
+            self._directory,
+            self.topology.task,
+            self.topology.run_id,
+            files,
+            (*self.topology.tasks, CHIEF, EVALUATOR),
+        )
+
+    def perform(self) -> None:
+        """Does the task's work and leaves its outcome in the ledger."""
+        self.refuse_second()
+        self.lifecycle.before_abort(self.fail)
+        self.run.task_rows = self.rows
+        self.start()
+        try:
+            self.work()
+        except Stopped:
+            pass
+        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+            if self.topology.is_local:
+                raise
+            message = f'{self.topology.task} lost the connection to a peer: {error.message.splitlines()[0]}'
+            self.fail(message, RestartableError.exit_code)
+            raise RestartableError(message) from None
+        except BaseException as error:
+            self.fail(f'{type(error).__name__}: {error}'.splitlines()[0], _exit_code(error))
+            raise
+        stop = self.lifecycle.stop
+        if stop is not None and stop.exit_code:
+            self.fail(f'stopped by {stop.reason}', stop.exit_code)
+        else:
+            self.ledger.write(state=ledger.DONE, exit=0, **self.progress())
+
+    def start(self) -> None:
+        """Makes this task known to its peers."""
+        self.begin()
+        self.lifecycle.graceful = True
+
+    def begin(self) -> None:
+        """Writes the first record, and watches peers and rivals from now on."""
+        self.ledger.begin()
+        if not self.topology.is_local:
+            files.write(self._terms_path(self.topology.task), json.dumps(self._terms))
+        self.lifecycle.watch_peers(self.topology, self.ledger, self.progress)
+
+    def work(self) -> None:
+        """What this kind of task does."""
+
+    def progress(self) -> dict[str, Any]:
+        """Returns the fields of the record that tell how far this task is."""
+        hook = self.run.hook
+        return {'step': hook.step, 'steps': hook.runs, 'examples': hook.examples} if hook else {}
+
+    def fail(self, cause: str, exit_code: int) -> None:
+        """Writes to the ledger that this task has failed, if the exit code says so."""
+        if exit_code:
+            self.ledger.write(state=ledger.FAILED, cause=cause, exit=exit_code, **self.progress())
+
+    # At the start.
+
+    def refuse_second(self) -> None:
+        """Raises a UserError if a living process is this task already."""
+        if record := self.ledger.occupied(console.say):
+            raise UserError(ledger.in_use(self.run.model_dir, record))
+
+    def check_agreement(self, peer: Task) -> None:
+        """Raises a UserError if a peer that has started goes by another cluster or other bindings."""
+        text = ''
+        with contextlib.suppress(Exception):  # it starts just now
+            text = files.read(self._terms_path(peer))
+        if text and self.ledger.peer(peer) and (what := agreement.difference(self._terms, text)):
+            raise UserError(f'{self.topology.task} and {peer} were started differently: {what}')
+
+    def _terms_path(self, task: Task) -> str:
+        return f'{self._directory}/{task.job}-{task.index}.job.json'
+
+    def wait_for_peers(self) -> None:
+        """Waits for the peers that this task needs, unless the job has ended before."""
+        if self._comes_after_the_end():
+            self.ledger.accept(CHIEF)
+        self.lifecycle.wait_for_peers(self.topology)
+        for peer in self.topology.tasks:
+            if peer != self.topology.task and (CHIEF in (peer, self.topology.task)):
+                self.check_agreement(peer)
+        self.ledger.write(run=self.chief().get('incarnation'))
+
+    def _comes_after_the_end(self) -> bool:
+        """Whether this task was started anew after the chief had ended the job, which no new chief will do again."""
+        old, before = self.ledger.old(CHIEF), self.ledger.before
+        ended_for = time.time() - old.get('time', 0)
+        if old.get('state') != ledger.DONE or ended_for > self.lifecycle.settings.startup_timeout:
+            return False
+        if before.get('state') == ledger.DONE and before.get('run') == old.get('incarnation'):
+            # This task had ended well: the job may just be run once more.
+            seconds = min(_SECONDS_FOR_A_NEW_CHIEF, self.lifecycle.settings.startup_timeout)
+            self.lifecycle.wait_until(
+                lambda: self.lifecycle.stop is not None or bool(self.chief()), seconds, lambda: [f'a new {CHIEF}']
+            )
+        return not self.chief()
+
+    # Peers.
+
+    def chief(self) -> dict[str, Any]:
+        """Returns the chief's record in this run."""
+        return self.ledger.peer(CHIEF)
+
+    def chief_is(self, *states: str) -> bool:
+        """Whether the chief's record says one of `states`."""
+        return self.chief().get('state') in states
+
+    def lives(self, record: dict[str, Any], *states: str) -> bool:
+        """Whether a record says one of `states` and is not so old that its task is lost."""
+        return record.get('state') in states and time.time() - record['time'] < self.lifecycle.settings.peer_timeout
+
+    def workers(self, *states: str) -> list[str]:
+        """Names the workers that live and are in one of `states`."""
+        workers = (task for task in self.topology.training_tasks if task.job == 'worker')
+        return [str(task) for task in workers if self.lives(self.ledger.peer(task), *states)]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns what is known of each task, as in `Summary.tasks`."""
+        tasks = self.topology.tasks or (self.topology.task,)
+        if EVALUATOR not in tasks and self.ledger.peer(EVALUATOR):
+            tasks = (*tasks, EVALUATOR)
+        return [
+            ledger.row(task, self.ledger.own() if task == self.topology.task else self.ledger.peer(task))
+            for task in tasks
+        ]
+
+
+def _exit_code(error: BaseException) -> int:
+    return error.exit_code if isinstance(error, TrainerError) else 1
