@@ -58,6 +58,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_bool('strict_unused', False, 'Makes a binding that nothing uses an error, not a warning.')
 flags.DEFINE_string('local_cluster', None, 'Runs a cluster of processes on this machine, e.g. chief:1,worker:1,ps:1.')
+flags.DEFINE_bool('fork_tasks', False, 'With --local_cluster: tasks are forks that share an import of TensorFlow.')
 flags.DEFINE_string('cluster', None, 'The cluster, e.g. chief=host:port;worker=host:port,host:port;ps=host:port.')
 flags.DEFINE_string('task_type', None, "This process's job in --cluster: chief, worker, ps or evaluator.")
 flags.DEFINE_integer('task_index', None, "This process's number in its job, from 0.")
@@ -97,6 +98,7 @@ _FLAGS_OF_MODES = {
     'checkpoint': ('evaluate', 'predict', 'export'),
     'plan_format': ('plan',),
     'local_cluster': TRAINING_MODES,
+    'fork_tasks': TRAINING_MODES,
 }
 for _flag in BINDING_FLAGS:
     _flag.define(_flag.name, None, f'{_flag.help} Binds {_flag.binding}.')
@@ -163,7 +165,12 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
             )
         model_dir = _value(config, 'RunConfig.model_dir')
         return local_cluster.launch(
-            FLAGS.local_cluster, argv, model_dir, topology.trial, lambda cluster: _strategy(config, cluster)
+            FLAGS.local_cluster,
+            argv,
+            model_dir,
+            topology.trial,
+            lambda cluster: _strategy(config, cluster),
+            _prepare_forks() if FLAGS.fork_tasks else None,
         )
     strategy = _strategy(config, topology)
 
@@ -225,6 +232,22 @@ def _parse_remaining_flags(argv: list[str]) -> None:
     positional = _parse_flags(argv, known_only=False)[1:]
     if positional:
         raise UserError(f'unexpected argument {positional[0]!r}; flags are written --name=value')
+
+
+def _prepare_forks() -> Callable[[list[str]], int]:
+    """Imports TensorFlow, and returns a `main` for forks of this process."""
+    verbosity = FLAGS.verbosity if FLAGS['verbosity'].present else None
+    logs.configure(verbosity)
+    with logs.stderr_held_back(verbosity):
+        from estimator_trainer import compat  # noqa: F401
+
+    def fork_main(argv: list[str]) -> int:
+        FLAGS.unparse_flags()
+        for name in FLAGS:
+            FLAGS[name].unparse()
+        return main(argv)
+
+    return fork_main
 
 
 def _strategy(config: gin_config.Config, topology: Topology) -> Any:

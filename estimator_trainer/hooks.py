@@ -91,6 +91,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self._before_session()
 
     def after_create_session(self, session, coord):
+        self._session = session
         self.step = int(session.run(self._step_tensor))
         if not self.started:  # else the session was made anew after an error
             self._started, self._first_step = time.monotonic(), self.step
@@ -129,6 +130,12 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         if (done or self._should_stop()) and not run_context.stop_requested:
             self._asked_to_stop = True
             run_context.request_stop()
+
+    def save_now(self, path: str) -> str:
+        """Saves a checkpoint at once, from any thread, and returns its path."""
+        saver = self._session.graph.get_collection(tf.compat.v1.GraphKeys.SAVERS)[0]
+        with self._session.graph.as_default():  # a thread has a default graph of its own
+            return saver.save(self._session, path, global_step=int(self._session.run(self._step_tensor)))
 
     def leave_out(self, seconds: float) -> None:
         """Takes time that did not go into training, such as for an evaluation, out of all rates."""

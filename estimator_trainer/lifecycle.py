@@ -25,6 +25,9 @@ _HEARTBEAT_SECONDS = 5.0
 _REPORT_SECONDS = 30.0
 # One request can come as two signals: `timeout` and some launchers signal both the process and its group.
 _SAME_SIGNAL_SECONDS = 1.0
+# The part of the grace period in which a step may end by itself, before the state is saved in the middle of one: 8 s of
+# the default 20, which are below the 30 that Kubernetes gives.
+_PATIENCE = 0.4
 _CHIEF_HAS_ENDED = (ledger_lib.ENDING, ledger_lib.TRAINED, ledger_lib.DONE)
 
 
@@ -44,6 +47,9 @@ class Lifecycle:
         needs_peers: whether it matters to this task that a peer fails or is lost.
         watching: whether signals are watched.
         graceful: whether someone is looking at `stop` now; if not, a signal ends the process at once.
+        emergency_save: saves the state of a training whose step does not end, and returns what to say of it; None
+            where this task does not save. Called by a thread.
+        last_words: what to add when the process is ended, such as the last checkpoint.
     """
 
     def __init__(self, say: Callable[[str], None]):
@@ -53,6 +59,8 @@ class Lifecycle:
         self.graceful = False
         self.settings = Settings()
         self.watching = False
+        self.emergency_save: Callable[[], str] | None = None
+        self.last_words: Callable[[], str] = lambda: ''
         self._say = say
         self._ledger: Ledger | None = None
         self._before_abort: list[Callable[[str, int], None]] = []
@@ -109,7 +117,21 @@ class Lifecycle:
         self._signal_time = time.monotonic()
         seconds = self.settings.grace_period
         self._say(f'{number.name}: stopping after this step, within {seconds:g} s; once more to end at once')
-        self._later(seconds, lambda: self.abort(f'{number.name}: not stopped within {seconds:g} s: ended', code))
+        self._later(_PATIENCE * seconds, lambda: self._save_at_once(number, _PATIENCE * seconds))
+        self._later(
+            seconds,
+            lambda: self.abort(f'{number.name}: not stopped within {seconds:g} s: ended{self.last_words()}', code),
+        )
+
+    def _save_at_once(self, number: signal.Signals, seconds: float) -> None:
+        if not self.training or self.emergency_save is None:
+            return
+        try:
+            what = self.emergency_save()
+        except Exception as error:  # The other timer ends the process, and tells which checkpoint is the last.
+            self._say(f'cannot save: {error}')
+            return
+        self.abort(f'{number.name}: no step has ended within {seconds:g} s: {what}', 128 + number)
 
     def _later(self, seconds: float, function: Callable[[], None]) -> None:
         timer = threading.Timer(seconds, lambda: None if self._closed.is_set() else function())
@@ -176,7 +198,8 @@ class Lifecycle:
 
     def _lose(self, message: str) -> None:
         if not self._closed.is_set():
-            self.abort(message, self.stop.exit_code if self.signalled else self.settings.restart_exit_code)
+            code = self.stop.exit_code if self.signalled else self.settings.restart_exit_code
+            self.abort(f'{message}{self.last_words()}', code)
 
     def wait_for_peers(self, topology: Topology) -> None:
         """Waits until the peers that this task needs have started (and answer, where it connects to them).

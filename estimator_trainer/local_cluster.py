@@ -20,6 +20,7 @@ from typing import Any
 
 from estimator_trainer import console, ledger
 from estimator_trainer.errors import RestartableError, TrainerError, UserError, nearest
+from estimator_trainer.forked import ForkedProcess
 from estimator_trainer.ledger import Ledger
 from estimator_trainer.topology import CHIEF, JOBS, LOCAL_CLUSTER, Task, Topology
 
@@ -58,7 +59,7 @@ def parse(spec: str) -> dict[str, int]:
 @dataclasses.dataclass
 class _Process:
     task: Task
-    popen: subprocess.Popen
+    popen: subprocess.Popen | ForkedProcess
     log: pathlib.Path
     started: float = dataclasses.field(default_factory=time.monotonic)
     seconds: float = 0.0
@@ -81,16 +82,23 @@ class _Process:
 
 
 def launch(
-    spec: str, argv: Sequence[str], model_dir: Any, trial: str = '', check: Callable[[Topology], Any] = lambda _: None
+    spec: str,
+    argv: Sequence[str],
+    model_dir: Any,
+    trial: str = '',
+    check: Callable[[Topology], Any] = lambda _: None,
+    main: Callable[[list[str]], int] | None = None,
 ) -> int:
     """Runs the cluster until all its tasks have ended, and returns the exit code of the whole.
 
     Args:
         spec: the tasks, e.g. "chief:1,worker:1,ps:1".
-        argv: this program's arguments; the tasks get the same, without --local_cluster.
+        argv: this program's arguments; the tasks get the same, without --local_cluster and --fork_tasks.
         model_dir: the common directory; RunConfig.model_dir as far as it is known without gin.
         trial: see `Topology.trial`.
         check: raises a UserError if the cluster does not fit what it is for.
+        main: runs this program with arguments and returns its exit code, to be called in forks of this process; None
+            starts fresh processes.
 
     Returns:
         0 if every task exited 0; else 2 if a task found a mistake of the caller's, 1 if one failed in a way that a
@@ -114,7 +122,7 @@ def launch(
         run = pathlib.Path(os.path.expanduser(model_dir)) / trial / 'run'
         _refuse_second(run)
         logs = _LogDirectory(run / 'logs')
-        cluster_processes = _Cluster(topology, _without_local_cluster(argv), logs)
+        cluster_processes = _Cluster(topology, _without_own_flags(argv), logs, main)
         return cluster_processes.run()
 
 
@@ -148,14 +156,14 @@ def _reserved_port() -> Iterator[str]:
         yield f'127.0.0.1:{holder.getsockname()[1]}'
 
 
-def _without_local_cluster(argv: Sequence[str]) -> list[str]:
+def _without_own_flags(argv: Sequence[str]) -> list[str]:
     result, skip = [], False
     for argument in argv[1:]:
         if skip:
             skip = False
         elif argument in ('--local_cluster', '-local_cluster'):
             skip = True
-        elif not argument.lstrip('-').startswith('local_cluster='):
+        elif not argument.lstrip('-').startswith(('local_cluster=', 'fork_tasks')):
             result.append(argument)
     return result
 
@@ -184,7 +192,14 @@ class _LogDirectory:
 
 
 class _Cluster:
-    def __init__(self, topology: Topology, arguments: Sequence[str], logs: _LogDirectory):
+    def __init__(
+        self,
+        topology: Topology,
+        arguments: Sequence[str],
+        logs: _LogDirectory,
+        main: Callable[[list[str]], int] | None,
+    ):
+        self._main = main
         self._topology = topology
         self._arguments = arguments
         self._logs = logs
@@ -219,10 +234,15 @@ class _Cluster:
             'environment': LOCAL_CLUSTER,
         }
         log = self._logs.path / f'{task.job}-{task.index}.log'
+        environ = {'TF_CONFIG': json.dumps(config), 'TF_GRPC_REUSE_PORT': 'true'}
         with log.open('wb') as output:
+            if self._main is not None:
+                arguments = ['estimator_trainer', *self._arguments]
+                forked = ForkedProcess(lambda: self._main(arguments), environ, output, _die_with_parent)
+                return _Process(task, forked, log)
             popen = subprocess.Popen(
                 [sys.executable, '-m', 'estimator_trainer', *self._arguments],
-                env={**os.environ, 'TF_CONFIG': json.dumps(config), 'TF_GRPC_REUSE_PORT': 'true'},
+                env={**os.environ, **environ},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -99,8 +99,8 @@ def _check_batches(run: Run, parts: Sequence[str]) -> None:
             if 'Traceback' in error.message:  # of the user's own code
                 raise
             raise UserError(f'experiment.{name}: {tensorflow_message(error)}') from None
-        if ended and not sizes and (not run.topology.is_distributed or part == 'evaluate'):
-            raise UserError(f'experiment.{name} produced no batches')
+        if ended and not sizes:
+            raise UserError(f'experiment.{name} produced no batches{run.which_shard() if part == "train" else ""}')
 
 
 def _check_metrics(run: Run) -> None:

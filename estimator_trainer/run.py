@@ -167,7 +167,7 @@ class Run:
         summary.stopped_because = self._why_training_ended()
         if summary.stopped_because == 'end_of_input':
             if not self.hook.runs:
-                raise TrainerError(f'experiment.train_input_fn produced no batches{self._which_shard()}')
+                raise TrainerError(f'experiment.train_input_fn produced no batches{self.which_shard()}')
             if max_steps is not None:
                 self.report.warn(f'the input ended at step {summary.final_step}, before max_steps={max_steps}')
 
@@ -176,7 +176,8 @@ class Run:
         checkpoint, max_steps = checkpoints.newest(self.model_dir), self.experiment.max_steps
         return max_steps is not None and checkpoint is not None and checkpoints.step_of(checkpoint) >= max_steps
 
-    def _which_shard(self) -> str:
+    def which_shard(self) -> str:
+        """Returns which part of the training input is this task's, to be added to an error."""
         pipelines, index = self.topology.input_shard
         return f' for {self.topology.task}, input pipeline {index} of {pipelines}' if pipelines > 1 else ''
 
@@ -184,8 +185,8 @@ class Run:
         pipelines = len(self.topology.training_tasks)
         if pipelines > 1 and not takes_input_context(self.experiment.train_input_fn):
             self.report.warn(
-                f'experiment.train_input_fn takes no input_context, so each of the {pipelines} training tasks '
-                'reads all of the input'
+                'experiment.train_input_fn takes no input_context and no input_pipeline_id, so each of the '
+                f'{pipelines} training tasks reads all of the input'
             )
 
     # What the roles of a cluster have to say to the training.
@@ -207,6 +208,9 @@ class Run:
 
     def _on_start(self) -> None:
         self.lifecycle.graceful = self.lifecycle.training = True
+        if self.topology.is_chief:
+            self.lifecycle.emergency_save = self.emergency_save
+        self.lifecycle.last_words = self.last_checkpoint
         self.on_training_start()
         if self.topology.is_chief:
             saved_config.write_config(self.model_dir, self.options.resolved_config)
@@ -217,6 +221,21 @@ class Run:
             self.report.batch(sizes)
         if self.topology.is_chief:
             saved_config.write_operative_config(self.model_dir)
+
+    def emergency_save(self) -> str:
+        """Saves the training's state while a step runs, from another thread, and returns what to say of it.
+
+        Variables may hold a part of that step's updates.
+        """
+        path = self.hook.save_now(os.path.join(self.model_dir, 'model.ckpt'))
+        self.report.warn(f'{path} was saved in the middle of a step, which may be applied in part')
+        self._saved_step = checkpoints.step_of(path)
+        return f'saved {path} in the middle of it'
+
+    def last_checkpoint(self) -> str:
+        """Returns the end of the message with which this process is ended."""
+        checkpoint = checkpoints.newest(self.model_dir)
+        return f'; the last checkpoint is {checkpoint}' if checkpoint else '; there is no checkpoint'
 
     def _count_training(self) -> None:
         if not self.started:

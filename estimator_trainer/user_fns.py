@@ -16,6 +16,8 @@ from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.topology import Topology
 
+# What an input_fn can ask for instead of an input_context: its fields.
+_CONTEXT_FIELDS = ('num_input_pipelines', 'input_pipeline_id', 'num_replicas_in_sync')
 # Graph collection with one int64 scalar a replica: the number of examples in its batch.
 BATCH_SIZES = 'estimator_trainer/batch_sizes'
 
@@ -64,7 +66,7 @@ def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | Non
     """Returns input_fn with Estimator's full signature, whatever part of it `input_fn` takes.
 
     Args:
-        input_fn: the user's function.
+        input_fn: the user's function; it may take the fields of the input_context as arguments instead.
         seed: seeds Python, NumPy, Keras and TensorFlow before the call, where given.
         topology: for training input; where no strategy hands out an input_context, the shard comes from here, so
             that the workers of a parameter-server cluster do not all read everything.
@@ -77,6 +79,8 @@ def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | Non
             pipelines, index = topology.input_shard
             input_context = tf.distribute.InputContext(pipelines, index)
         optional = {'mode': mode, 'params': params, 'config': config, 'input_context': input_context}
+        context = input_context or tf.distribute.InputContext()
+        optional |= {name: getattr(context, name) for name in _CONTEXT_FIELDS if name in accepted}
         with scope_and_seed(scope, seed):
             data = input_fn(**{name: optional[name] for name in optional if name in accepted})
         _check_data(data, name_of(input_fn))
@@ -109,7 +113,7 @@ def _initialise_iterators() -> None:
 
 def takes_input_context(input_fn: Callable) -> bool:
     """Returns whether an input_fn can be told which part of the input to read."""
-    return 'input_context' in parameters(input_fn)
+    return not {'input_context', 'num_input_pipelines', 'input_pipeline_id'}.isdisjoint(parameters(input_fn))
 
 
 @contextlib.contextmanager

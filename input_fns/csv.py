@@ -24,8 +24,8 @@ def csv_input_fn(
 ) -> tf.data.Dataset:
     """Reads CSV files whose first row names the columns.
 
-    A record is one line (a quoted field holds no line break). Records are dealt out one by one to the input pipelines
-    of a cluster, so each is read by exactly one of them, whatever the number of files.
+    A record is one line (a quoted field holds no line break). Each record is read by exactly one of the input pipelines
+    of a cluster: files are dealt out to them where there is one for each, else the records of all files.
 
     Args:
         files: A path, a glob pattern, or a list of them, found by the rule of `input_fns.files`. All have one header.
@@ -48,15 +48,20 @@ def csv_input_fn(
             label is not in the vocabulary, raises tf.errors.InvalidArgumentError when it is read.
     """
     paths = find(files, _binding('files'))
-    header = _header(paths)
+    header, paths = _header(paths)
     feature_names = _features(header, label, features)
     batch_size = _replica_batch_size(batch_size, input_context)
 
+    pipelines, pipeline = (
+        (1, 0) if input_context is None else (input_context.num_input_pipelines, input_context.input_pipeline_id)
+    )
+    by_file = len(paths) >= pipelines
     # Tensors, not paths: one dataset reads all files, each without its header.
-    lines = tf.data.Dataset.from_tensor_slices(paths).flat_map(lambda path: tf.data.TextLineDataset(path).skip(1))
-    if input_context is not None:
+    lines = tf.data.Dataset.from_tensor_slices(paths[pipeline::pipelines] if by_file else paths)
+    lines = lines.flat_map(lambda path: tf.data.TextLineDataset(path).skip(1))
+    if not by_file:
         # Before the shuffle: pipelines that shuffled first would not agree on who takes which record.
-        lines = lines.shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
+        lines = lines.shard(pipelines, pipeline)
     if shuffle_buffer:
         lines = lines.shuffle(shuffle_buffer, seed=seed)
     if repeat:
@@ -79,14 +84,14 @@ def _binding(parameter: str) -> str:
     return '/'.join([*gin.current_scope(), f'csv_input_fn.{parameter}'])
 
 
-def _header(paths: list[str]) -> list[str]:
-    """Returns the column names, once all files are seen to agree on them and one to hold a record."""
-    first, records = None, False
+def _header(paths: list[str]) -> tuple[list[str], list[str]]:
+    """Returns the column names, on which all files agree, and the files that hold a record."""
+    first, filled = None, []
     for path in paths:
         with tf.io.gfile.GFile(path) as file:
             # Excel begins a CSV file with a byte order mark.
             line = file.readline().lstrip('\ufeff')
-            records = records or bool(file.readline())
+            filled += [path] if file.readline() else []
         header = next(csv.reader([line]), [])
         first = header if first is None else first
         if not header:
@@ -95,9 +100,9 @@ def _header(paths: list[str]) -> list[str]:
             raise UserError(f'{path}:1: column {repeated[0]!r} occurs twice in the header')
         if header != first:
             raise UserError(f'{path}:1: columns {",".join(header)}; expected {",".join(first)} as in {paths[0]}')
-    if not records:
+    if not filled:
         raise UserError(f'{paths[0]}: no record after the header{f", nor in {len(paths) - 1} more" * (len(paths) > 1)}')
-    return first
+    return first, filled
 
 
 def _features(header: list[str], label: str | None, features: Sequence[str] | None) -> list[str]:

@@ -1,6 +1,7 @@
 """What a person sees of a run of one process, and how signals and threads of the user end it."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -120,3 +121,43 @@ def test_a_signal_saves_and_ends(user_project, signal_name, want_code):
     assert summary['final_step'] > 0
     assert summary['examples'] == 8 * summary['final_step']
     assert summary['checkpoint'] == f'M/model.ckpt-{summary["final_step"]}'
+
+
+HANGING_INPUT = """
+import time
+
+import gin
+import tensorflow as tf
+
+
+@gin.configurable
+def hanging_input_fn():
+    def examples():
+        for number in range(6 * 8):
+            yield {'x': [number / 48, 1.0]}, number % 2
+        time.sleep(1000)
+
+    kinds = ({'x': tf.TensorSpec([2], tf.float32)}, tf.TensorSpec([], tf.float32))
+    return tf.data.Dataset.from_generator(examples, output_signature=kinds).batch(8)
+"""
+
+
+def test_a_signal_in_a_step_that_does_not_end_saves_in_the_middle_of_it(user_project):
+    (user_project / 'hanging.py').write_text(HANGING_INPUT)
+    process = program.start(
+        *('--gin_file=my.gin', '--model_dir=M', '--import_module=hanging', '--gin_param=trainer.grace_period = 10'),
+        '--gin_param=experiment.train_input_fn = @hanging_input_fn',
+        cwd=user_project,
+    )
+    record = user_project / 'M' / 'run' / 'chief-0.json'
+    deadline = time.monotonic() + 100
+    while not (record.exists() and '"steps": 6,' in record.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    result = program.finish(process, timeout=60).check(143)
+    assert 'SIGTERM: no step has ended within 4 s: saved M/model.ckpt-6 in the middle of it' in result.err, result.err
+    summary = program.summary(user_project / 'M')
+    assert (summary['status'], summary['final_step'], summary['checkpoint']) == ('interrupted', 6, 'M/model.ckpt-6')
+    assert 'in the middle of it' in json.loads(record.read_text())['cause']
+    program.run('--gin_file=my.gin', '--model_dir=M', '--max_steps=8', cwd=user_project).check()
+    assert program.summary(user_project / 'M')['restored_from'] == 'M/model.ckpt-6'

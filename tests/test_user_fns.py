@@ -107,6 +107,16 @@ def test_input_context_comes_from_the_topology(topology, want_shard):
     assert context.num_replicas_in_sync == 1
 
 
+def test_the_fields_of_the_input_context_can_be_asked_for():
+    def input_fn(num_input_pipelines, input_pipeline_id, num_replicas_in_sync):
+        return {'shard': (num_input_pipelines, input_pipeline_id, num_replicas_in_sync)}
+
+    topology = Topology(CLUSTER, Task('worker', 1))
+    assert bind_input_fn(input_fn, None, topology)(TRAIN, 'p', 'c') == {'shard': (3, 2, 1)}
+    assert bind_input_fn(input_fn, None)(TRAIN, 'p', 'c') == {'shard': (1, 0, 1)}  # evaluation
+    assert takes_input_context(input_fn)
+
+
 def test_the_strategys_input_context_wins():
     topology = Topology(CLUSTER, Task('worker', 1))
     assert bind_input_fn(lambda input_context: input_context, None, topology)(TRAIN, 'p', 'c', 'i') == 'i'

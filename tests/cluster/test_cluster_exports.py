@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
+from estimator_trainer.testing import LocalCluster
 from tests import program
-from tests.cluster.test_parameter_server import exit_codes
 from tests.line_module import LINE_GIN
 
 EXPORTERS = '--gin_param=experiment.exporters = [@FinalExporter(), @LatestExporter()]'
@@ -22,12 +22,11 @@ EXPORTERS = '--gin_param=experiment.exporters = [@FinalExporter(), @LatestExport
 def test_one_final_export(tmp_path, tasks, mode, want_latest):
     shutil.copy(program.TESTS / 'line_module.py', tmp_path)
     (tmp_path / 'line.gin').write_text(LINE_GIN)
-    result = program.run(
-        *('--gin_file=line.gin', '--model_dir=M', f'--local_cluster={tasks}', f'--mode={mode}', EXPORTERS),
-        '--gin_param=RunConfig.save_checkpoints_steps = 1000',
-        cwd=tmp_path,
-    ).check()
-    assert set(exit_codes(result.out).values()) == {0}
+    arguments = ['--gin_file=line.gin', f'--mode={mode}', EXPORTERS]
+    arguments += ['--gin_param=RunConfig.save_checkpoints_steps = 1000']
+    with LocalCluster(tasks, *arguments, model_dir='M', cwd=tmp_path) as cluster:
+        result = cluster.finish().check()
+    assert set(result.exit_codes.values()) == {0}
     summary = program.summary(tmp_path / 'M')
     assert summary['status'] == 'done'
     exports = {name: [one for one in summary['exports'] if one['name'] == name] for name in ('final', 'latest')}
