@@ -10,7 +10,7 @@ from typing import Any
 from estimator_trainer.topology import Topology
 
 # Where model_dir is mounted is a host's own affair: what matters is that it is the same directory, and there they meet.
-_OWN = ('tf.estimator.RunConfig.model_dir',)
+_OWN = ('RunConfig.model_dir',)
 
 
 def terms(topology: Topology, bindings: Mapping[str, str]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
     Attributes:
         started: whether there has been a session.
         runs: number of runs of the train_op.
+        position: (global_step, runs): at that step the model certainly had the updates of so many runs of this task.
         step: global_step as last seen; exact at the start, at reports and at the end.
         examples: number of examples that this task has consumed, None where batches have no batch dimension.
         stopped_by_hook: whether another hook of the run asked for the stop.
@@ -63,6 +64,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self._on_start, self._on_first_step, self._on_step = on_start, on_first_step, on_step
         self._on_progress = on_progress
         self.runs = 0
+        self.position = (0, 0)
         self.step = 0
         self.examples: int | None = 0
         self._started = self._stopped = 0.0
@@ -104,6 +106,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         step, loss, sizes = run_values.results
+        self.position = (int(step), self.runs)
         if not self.runs:
             self._on_first_step([int(size) for size in sizes])
         self.examples = _add(self.examples, sizes)

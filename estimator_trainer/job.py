@@ -69,6 +69,7 @@ def perform(request: Request, topology: Topology, lifecycle: Lifecycle) -> int:
             run = _make_run(request, bindings, resolved, topology, lifecycle)
             preparation.prepare(run, bindings, request.strict_unused)
             if request.mode == 'plan':
+                roles.foresee(run)
                 _print_plan(request, run, bindings)
                 return 0
             preparation.check_fit(run)

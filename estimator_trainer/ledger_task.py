@@ -1,6 +1,7 @@
 """What all tasks have in common: a record in the ledger, from their start to their outcome."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import time
@@ -67,6 +68,9 @@ class LedgerTask:
 
     def begin(self) -> None:
         """Writes the first record, and watches peers and rivals from now on."""
+        if self.ledger.before.get('state') != ledger.DONE:
+            # Should this process end before it trains, the next one still learns where training was interrupted.
+            self.ledger.write(input=self.ledger.before.get('input'))
         self.ledger.begin()
         if not self.topology.is_local:
             files.write(self._terms_path(self.topology.task), json.dumps(self._terms))
@@ -78,7 +82,10 @@ class LedgerTask:
     def progress(self) -> dict[str, Any]:
         """Returns the fields of the record that tell how far this task is."""
         hook = self.run.hook
-        return {'step': hook.step, 'steps': hook.runs, 'examples': hook.examples} if hook else {}
+        if not hook:
+            return {}
+        position = dataclasses.asdict(self.run.note_position())
+        return {'step': hook.step, 'steps': hook.runs, 'examples': hook.examples, 'input': position}
 
     def fail(self, cause: str, exit_code: int) -> None:
         """Writes to the ledger that this task has failed, if the exit code says so."""

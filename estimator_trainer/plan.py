@@ -31,9 +31,8 @@ def head(run: Run) -> dict[str, str]:
         facts['task'] = _task(run.topology)
     facts['until'] = f'step {run.experiment.max_steps:,}' if run.experiment.max_steps else 'the end of the input'
     facts['evaluation'] = _evaluation_rule(run)
-    if checkpoint and not run.nothing_to_train():
-        restored = any('InputPipeline' in type(hook).__name__ for hook in run.user_hooks)
-        facts['input'] = 'goes on where it had stopped' if restored else 'starts again from its beginning'
+    if run.input_line:
+        facts['input'] = run.input_line
     return facts
 
 
@@ -165,8 +164,9 @@ def _training(run: Run, built: Built | None) -> dict[str, Any]:
     plan['examples'] = None
     if built is None:
         return plan
-    wanted = (max_steps - first) * replicas if max_steps else None
-    sizes, ended = built.batches(_READ_SECONDS, wanted)
+    wanted, skipped = (max_steps - first) * replicas if max_steps else None, run.position.skipped
+    sizes, ended = built.batches(_READ_SECONDS, wanted + skipped if wanted else None)
+    sizes = sizes[skipped:]
     steps = len(sizes) // replicas  # A step that has not a batch for each replica is not made.
     if sizes and built.sized:
         plan['batch'] = {'replicas': replicas, 'replica_batch': sizes[0], 'global_batch': sum(sizes[:replicas])}

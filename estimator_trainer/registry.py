@@ -64,6 +64,8 @@ FAMILIES = (
     _Family('tf.keras.regularizers', keras.regularizers, '(?!Regularizer)[A-Z].+'),
     _Family('tf.distribute', tf.distribute, 'MirroredStrategy|OneDeviceStrategy|ReductionToOneDevice'),
     _Family('tf.distribute', tf.distribute.experimental, 'CentralStorageStrategy'),
+    # That of TensorFlow 2 is another one, which Estimator cannot use.
+    _Family('tf.distribute', v1.distribute.experimental, 'ParameterServerStrategy'),
 )
 
 

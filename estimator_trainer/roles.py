@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from estimator_trainer import ledger
-from estimator_trainer.compat import tf
+from estimator_trainer.compat import private, tf
 from estimator_trainer.errors import RestartableError, UserError
 from estimator_trainer.hooks import LastCheckpointHook, Stopped
 from estimator_trainer.ledger_task import LedgerTask
@@ -47,6 +47,12 @@ def tell_peers(run: Run, error: BaseException) -> None:
         task.fail(f'{type(error).__name__}: {error}'.splitlines()[0], getattr(error, 'exit_code', 1))
 
 
+def foresee(run: Run) -> None:
+    """Finds what this task would do with its input, for the plan."""
+    if run.topology.task in run.topology.training_tasks:
+        run.resume(LedgerTask(run).ledger.before, training_went_on=False)
+
+
 def _end(run: Run) -> None:
     """Evaluates and exports what a training that has ended well has made."""
     if run.mode == 'train_and_evaluate':
@@ -64,9 +70,10 @@ class _Local(LedgerTask):
 
     def _begin_training(self):
         self.begin()
-        self.ledger.write(state=ledger.TRAINING)
+        self.ledger.write(state=ledger.TRAINING, **self.progress())
 
     def work(self):
+        self.run.resume(self.ledger.before, training_went_on=False)
         self.run.train()
         if self.lifecycle.stop is None:
             _end(self.run)
@@ -80,6 +87,8 @@ class _ClusterTask(LedgerTask):
         task, config = self.topology.task, self.run.config
         if not self.topology.is_distributed:
             return None
+        if config.train_distribute is not None:
+            private.keep_server(config.train_distribute)
         try:
             return tf.distribute.Server(
                 config.cluster_spec.as_dict(),
@@ -98,6 +107,8 @@ class _ClusterTask(LedgerTask):
         """Trains once the peers are there."""
         self.wait_for_peers()
         if self.lifecycle.stop is None:
+            before = self.ledger.before
+            self.run.resume(before, before.get('run') == self.chief().get('incarnation') is not None)
             self.run.train()
 
 
@@ -147,7 +158,8 @@ class _Chief(_ClusterTask):
             self.run.model_dir,
             save_secs=config.save_checkpoints_secs,
             save_steps=config.save_checkpoints_steps,
-            scaffold=scaffold,
+            # Under a strategy the Estimator makes another scaffold, and its saver is that of the graph.
+            scaffold=scaffold if config.train_distribute is None else None,
         )
 
     def _end_training(self) -> None:

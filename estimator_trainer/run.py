@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_trainer import checkpoints, saved_config
+from estimator_trainer import checkpoints, resumption, saved_config
 from estimator_trainer.compat import tf
 from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import TrainerError, UserError
@@ -20,6 +20,7 @@ from estimator_trainer.hooks import CheckpointListener, EvaluationHook, Stopped,
 from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.models import Model
 from estimator_trainer.report import Report
+from estimator_trainer.resumption import InputPosition
 from estimator_trainer.run_config import RunConfig
 from estimator_trainer.settings import TRAINING_MODES
 from estimator_trainer.summary import INTERRUPTED, Summary
@@ -57,6 +58,8 @@ class Run:
         hook: the hook of the training session, None before it.
         examples_elsewhere: number of examples that other tasks have trained on; None where they cannot be counted.
         outcome: further facts for the table at the end.
+        input_line: where the input starts, for the head of the run; '' where it has never been read.
+        position: how far this task is in its training input.
         model: the Estimators, and their graphs, built once before anything is written.
     """
 
@@ -86,6 +89,8 @@ class Run:
         self._results: dict[int, dict[str, Any]] = {}
         self._skipped: set[int] = set()
         self.outcome: dict[str, str] = {}
+        self.input_line = ''
+        self.position = InputPosition(resumption.key_of(options.bindings, topology), resumption.draw_seed())
         self._saved_step = 0
 
     def _temporary_model_dir(self) -> str:
@@ -111,7 +116,46 @@ class Run:
         """Whether this run trains."""
         return self.mode in TRAINING_MODES
 
+    @property
+    def restores_input(self) -> bool:
+        """Whether a hook of the user's restores the state of the input."""
+        return any('InputPipeline' in type(hook).__name__ for hook in self.user_hooks)
+
     # Training.
+
+    def resume(self, before: Mapping[str, Any], training_went_on: bool) -> None:
+        """Finds where to go on in the training input; to be called before `train`.
+
+        Args:
+            before: the record of the process that was this task before.
+            training_went_on: whether the other tasks have trained since, so that no checkpoint was restored.
+        """
+        if self.nothing_to_train():
+            return
+        checkpoint = checkpoints.newest(self.model_dir)
+        step = checkpoints.step_of(checkpoint) if checkpoint else 0
+        position, strategy = self.position, self.config.train_distribute
+        position.first_step = step
+        if not self.topology.is_distributed:
+            position.per_step = strategy.num_replicas_in_sync if strategy is not None else 1
+        seed, old = self.config.tf_random_seed, None
+        if self.lifecycle.settings.resume_input and not self.restores_input:
+            old = resumption.interrupted(before, position.key)
+        if old is not None:
+            position.skipped = old.latest if training_went_on else old.batches_at(step)
+            seed = old.seed
+        position.seed = position.seed if seed is None else seed
+        if position.skipped:
+            self.input_line = f'goes on after the {position.skipped:,} batches that an interrupted run has trained on'
+        elif checkpoint:
+            restored = self.restores_input
+            self.input_line = 'goes on where it had stopped' if restored else 'starts again from its beginning'
+
+    def note_position(self) -> InputPosition:
+        """Returns how far this task is in its training input, up to the last step."""
+        checkpoint = checkpoints.newest(self.model_dir)
+        self.position.note(*self.hook.position, checkpoints.step_of(checkpoint) if checkpoint else 0)
+        return self.position
 
     def train(self) -> None:
         """Trains until max_steps, the end of the input, or a stop; fills in the summary.
@@ -127,6 +171,8 @@ class Run:
             summary.stopped_because = 'nothing_to_do'
             self.report.warn(f'{self.model_dir} is at step {start}, max_steps is {max_steps}: nothing to train')
             return
+        if self.input_line:
+            self.report.table([('input', self.input_line)])
         self._warn_of_unsharded_input()
         self.hook = TrainingHook(
             every_n_steps=self.config.log_step_count_steps,
@@ -143,7 +189,7 @@ class Run:
             listeners.append(CheckpointListener(self._on_checkpoint))
         try:
             self.model.estimator.train(
-                bind_input_fn(self.experiment.train_input_fn, self.config.tf_random_seed, self.topology),
+                bind_input_fn(self.experiment.train_input_fn, self.position.seed, self.topology, self.position.skipped),
                 hooks=[*self.user_hooks, self.hook],
                 max_steps=max_steps,
                 saving_listeners=listeners,
@@ -166,7 +212,7 @@ class Run:
         self._count_training()
         summary.stopped_because = self._why_training_ended()
         if summary.stopped_because == 'end_of_input':
-            if not self.hook.runs:
+            if not self.hook.runs and not self.position.skipped:
                 raise TrainerError(f'experiment.train_input_fn produced no batches{self.which_shard()}')
             if max_steps is not None:
                 self.report.warn(f'the input ended at step {summary.final_step}, before max_steps={max_steps}')

@@ -57,7 +57,10 @@ def _run_config(*, topology: Topology, **fields: Any) -> tf.estimator.RunConfig:
     fields.setdefault('eval_distribute', 'none')
     for name, of in (('train_distribute', topology), ('eval_distribute', Topology())):
         where = f'RunConfig.{name}'
-        fields[name] = strategies.make(strategies.choose(fields.get(name), of, where), where)
+        fields[name] = strategies.make(strategies.choose(fields.get(name), of, where), of, where)
+    if topology.task.job in ('ps', 'evaluator'):
+        # These do not train; under a strategy for training, RunConfig would call each of them the chief.
+        fields['train_distribute'] = None
     cpus = max(strategies.cpu_count(fields['train_distribute']), strategies.cpu_count(fields['eval_distribute']))
     fields['session_config'] = _session_config(fields.get('session_config'), cpus)
     strategies.export_tf_config(topology)

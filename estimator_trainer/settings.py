@@ -25,6 +25,7 @@ class Settings:
         restart_exit_code: exit code of a failure that a restart may mend.
         end_policy: whose input must be used up before training on asynchronous workers ends, where nothing else ends
             it: 'all_workers', so that every example is seen, or that of the 'chief'.
+        resume_input: whether an interrupted run, started again, leaves out the batches that its checkpoint holds.
     """
 
     startup_timeout: float = 600.0
@@ -33,17 +34,20 @@ class Settings:
     throttle_secs: float = 0.0
     restart_exit_code: int = RestartableError.exit_code
     end_policy: str = 'all_workers'
+    resume_input: bool = True
 
     def __post_init__(self):
         if self.end_policy not in _END_POLICIES:
             raise UserError(
                 f'trainer.end_policy: expected {" or ".join(map(repr, _END_POLICIES))}, found {self.end_policy!r}'
             )
-        for field in dataclasses.fields(self)[:-1]:
+        for field in dataclasses.fields(self)[:-2]:
             value = getattr(self, field.name)
             # A week at most: the system's timers do not take every number.
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LONGEST:
                 raise UserError(f'trainer.{field.name}: expected a number from 0 to {_LONGEST}, found {value!r}')
+        if not isinstance(self.resume_input, bool):
+            raise UserError(f'trainer.resume_input: expected True or False, found {self.resume_input!r}')
         if not isinstance(self.restart_exit_code, int) or not 3 <= self.restart_exit_code <= 255:
             raise UserError(f'trainer.restart_exit_code: expected 3 to 255, found {self.restart_exit_code!r}')
 
@@ -57,6 +61,9 @@ def trainer(
     throttle_secs: float = Settings.throttle_secs,
     restart_exit_code: int = Settings.restart_exit_code,
     end_policy: str = Settings.end_policy,
+    resume_input: bool = Settings.resume_input,
 ) -> Settings:
     """Returns the settings as gin has bound them; see `Settings`."""
-    return Settings(startup_timeout, peer_timeout, grace_period, throttle_secs, restart_exit_code, end_policy)
+    return Settings(
+        startup_timeout, peer_timeout, grace_period, throttle_secs, restart_exit_code, end_policy, resume_input
+    )

@@ -71,8 +71,8 @@ def set_up_devices(name: Any, config: Config) -> None:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cpus)
 
 
-def make(value: Any, where: str) -> Any:
-    """Returns the tf.distribute.Strategy for a name that `choose` returned, or None where Estimator needs none.
+def make(value: Any, topology: Topology, where: str) -> Any:
+    """Returns the tf.distribute.Strategy for what `choose` returned, or None where Estimator needs none.
 
     The classic parameter-server training of Estimator places variables on the ps tasks by itself, without a strategy.
 
@@ -89,6 +89,11 @@ def make(value: Any, where: str) -> Any:
     if not isinstance(value, str):
         if not isinstance(value, tf.distribute.Strategy | tf.compat.v1.distribute.Strategy):
             raise UserError(f'{where}: expected a strategy or one of {", ".join(NAMES)}; found {value!r}')
+        if topology.is_distributed and not value.extended.experimental_between_graph:
+            raise UserError(
+                f'{where}: {type(value).__name__} is for one process, but {topology.origin} has {topology.counts}; '
+                "expected 'parameter_server'"
+            )
         return value
     if value == 'mirrored':
         return mirrored()

@@ -62,7 +62,7 @@ def bind_model_fn(model_fn: Callable, seed: int | None, finish: Callable | None 
     return bound_model_fn
 
 
-def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | None = None) -> Callable:
+def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | None = None, skip: int = 0) -> Callable:
     """Returns input_fn with Estimator's full signature, whatever part of it `input_fn` takes.
 
     Args:
@@ -70,6 +70,7 @@ def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | Non
         seed: seeds Python, NumPy, Keras and TensorFlow before the call, where given.
         topology: for training input; where no strategy hands out an input_context, the shard comes from here, so
             that the workers of a parameter-server cluster do not all read everything.
+        skip: number of batches to leave out at the beginning.
     """
     accepted = parameters(input_fn)
     scope = gin.current_scope()
@@ -85,7 +86,9 @@ def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | Non
             data = input_fn(**{name: optional[name] for name in optional if name in accepted})
         _check_data(data, name_of(input_fn))
         _initialise_iterators()
-        return data
+        if skip and not isinstance(data, tf.data.Dataset | tf.compat.v1.data.Dataset):
+            raise UserError(f'{name_of(input_fn)} returned tensors; trainer.resume_input needs a tf.data.Dataset')
+        return data.skip(skip) if skip else data
 
     return bound_input_fn
 

@@ -223,7 +223,7 @@ steps = {}
 for name in ('one_device', 'central_storage', 'mirrored'):
     session_config = tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={'CPU': 2})
     estimator = tests.make_estimator(
-        f'{sys.argv[1]}/{name}', save_checkpoints_steps=5, train_distribute=strategies.make(name, 'test'),
+        f'{sys.argv[1]}/{name}', save_checkpoints_steps=5, train_distribute=strategies.make(name, Topology(), 'test'),
         session_config=session_config,
     )
     hook = early_stopping.stop_if_no_decrease_hook(estimator, 'loss', 5)

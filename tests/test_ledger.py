@@ -1,11 +1,15 @@
 """What a task sees of its peers' records: those of this run, whole ones, and nothing else."""
 
 import json
+import os
+import socket
+import threading
 
 import pytest
 
-from estimator_trainer.ledger import DONE, FAILED, STARTING, TRAINING, Ledger
-from estimator_trainer.topology import Task
+from estimator_trainer import ledger as ledger_lib
+from estimator_trainer.ledger import DONE, ENDING, FAILED, STARTING, TRAINING, Ledger
+from estimator_trainer.topology import LOCAL, Task
 from tests.memory_files import MemoryFiles
 
 CHIEF, PS = Task('chief', 0), Task('ps', 0)
@@ -100,3 +104,83 @@ def test_a_task_that_was_killed_while_it_trained_has_lost_its_count(state, want_
     ledger(files, PS)
     took_over = chief.peer(PS).get('took_over')
     assert (took_over is not None and took_over > chief.started) == want_took_over
+
+
+# Another process that is this task.
+
+
+def unbegun(files, task=CHIEF):
+    return Ledger('M/run', task, '', files, (CHIEF, PS))
+
+
+def record_of(state, **fields):
+    record = {'task': 'chief:0', 'host': 'elsewhere', 'pid': 1, 'incarnation': 'x', 'beat': 3, 'state': state}
+    return record | {'time': 0.0, 'started': 0.0} | fields
+
+
+@pytest.mark.parametrize('state', [STARTING, TRAINING, ENDING])
+@pytest.mark.parametrize(('beats', 'want'), [(True, True), (False, False)])
+def test_only_a_heartbeat_tells_that_a_task_on_another_host_lives(files, monkeypatch, state, beats, want):
+    monkeypatch.setattr(ledger_lib, '_SECONDS_TO_SEE_A_HEARTBEAT', 1.0)
+    files['M/run/chief-0.json'] = json.dumps(record_of(state))
+    made, said = unbegun(files), []
+    later = json.dumps(record_of(state, beat=4))
+    if beats:
+        threading.Timer(0.2, lambda: files.write('M/run/chief-0.json', later)).start()
+    assert bool(made.occupied(said.append)) == want
+    assert said == ['looking for 1 s whether chief:0 on elsewhere still uses M/run']
+
+
+@pytest.mark.parametrize(
+    'record',
+    [
+        {},
+        record_of(DONE),
+        record_of(FAILED),
+        record_of(TRAINING, host=socket.gethostname(), pid=os.getpid()),  # the first process of a container
+        record_of(TRAINING, host=socket.gethostname(), pid=2**22 + 1),  # no process has such an id
+    ],
+)
+def test_who_has_ended_is_not_waited_for(files, record):
+    files['M/run/chief-0.json'] = json.dumps(record)
+    assert unbegun(files).occupied(pytest.fail) == {}
+
+
+def test_of_two_that_started_at_once_the_first_stays(files):
+    first, second = unbegun(files), unbegun(files)
+    second.begin()
+    first.begin()
+    assert first.rival() == {}
+    assert second.rival()['incarnation'] == first.own()['incarnation']
+    second.retire()
+    second.write(state=FAILED)
+    assert json.loads(files['M/run/chief-0.json'])['incarnation'] == first.own()['incarnation']
+
+
+def test_a_record_left_by_an_earlier_process_is_no_rival(files):
+    unbegun(files).begin()
+    made = unbegun(files)
+    assert made.rival() == {}
+    made.begin()
+    assert made.rival() == {}
+
+
+def test_nothing_is_written_before_the_beginning(files):
+    made = unbegun(files)
+    made.write(state=TRAINING)
+    assert files == {}
+    made.begin()
+    assert json.loads(files['M/run/chief-0.json'])['state'] == TRAINING
+
+
+def test_who_trains_alone_is_the_chief_for_others(files):
+    Ledger('M/run', LOCAL, '', files, ()).begin()
+    assert json.loads(files['M/run/chief-0.json'])['task'] == 'local:0'
+
+
+def test_the_record_of_an_earlier_run_can_be_accepted(files):
+    ledger(files, CHIEF).write(state=DONE)
+    ps = ledger(files, PS)
+    assert (ps.peer(CHIEF), ps.old(CHIEF)['state']) == ({}, DONE)
+    ps.accept(CHIEF)
+    assert (ps.peer(CHIEF)['state'], ps.old(CHIEF)) == (DONE, {})

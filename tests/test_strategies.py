@@ -65,12 +65,12 @@ def test_what_cannot_be_chosen(value, topology, want_texts):
 @pytest.mark.parametrize('value', [3, object(), ['mirrored'], type])
 def test_what_is_no_strategy(value):
     with pytest.raises(UserError, match=r'RunConfig\.train_distribute: expected a strategy or one of auto, none'):
-        strategies.make(value, 'RunConfig.train_distribute')
+        strategies.make(value, LOCAL, 'RunConfig.train_distribute')
 
 
 @pytest.mark.parametrize('value', ['none', 'parameter_server'])
 def test_estimator_needs_no_strategy_object(value):
-    assert strategies.make(value, '--strategy') is None
+    assert strategies.make(value, LOCAL, '--strategy') is None
     assert strategies.cpu_count(None) == 0
 
 
@@ -98,9 +98,9 @@ from estimator_trainer import gin_config, strategies
 from estimator_trainer.compat import tf
 
 strategies.set_up_devices('mirrored', gin_config.read([], ['mirrored.cpu_replicas = 3'], []))
-made = {name: strategies.make(name, 'test') for name in strategies.LOCAL_STRATEGIES}
+made = {name: strategies.make(name, Topology(), 'test') for name in strategies.LOCAL_STRATEGIES}
 made['three'] = strategies.mirrored(cpu_replicas=3)
-made['itself'] = strategies.make(made['one_device'], 'test')
+made['itself'] = strategies.make(made['one_device'], Topology(), 'test')
 facts = {name: (type(of).__name__, strategies.cpu_count(of)) for name, of in made.items()}
 print(json.dumps([facts, made['itself'] is made['one_device']]))
 """

@@ -6,3 +6,8 @@ from typing import Any
 def warm_start_settings(estimator: Any) -> Any:
     """Returns the tf.estimator.WarmStartSettings that an Estimator was made with, or None."""
     return estimator._warm_start_settings
+
+
+def keep_server(strategy: Any) -> None:
+    """Has the distribute coordinator use the server that this task has started, instead of one of its own."""
+    strategy.extended._std_server_started = True

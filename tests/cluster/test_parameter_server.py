@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests import program
+from tests import program, resuming_module
 from tests.cluster.conftest import processes_in
 
 FOR_EVER = ('--max_steps=100000000', '--gin_param=trainer.peer_timeout = 15')
@@ -229,3 +229,27 @@ def test_tasks_end_when_the_launcher_is_killed(cluster):
     while processes_in(cluster.model_dir) and time.monotonic() < deadline:
         time.sleep(0.5)
     assert not processes_in(cluster.model_dir)
+
+
+def test_an_interrupted_cluster_goes_on_in_its_input(cluster):
+    (cluster.project / 'resuming_module.py').write_text((program.TESTS / 'resuming_module.py').read_text())
+    (cluster.project / 'my.gin').write_text(resuming_module.GIN)
+    arguments = ['--gin_param=NoteHook.seconds = 0.1', '--gin_param=numbers_input_fn.examples = 400']
+    job = cluster('chief:1,worker:1,ps:1', *arguments)
+    job.wait_until('worker:0', 'training', steps=10)
+    job.launcher.send_signal(signal.SIGTERM)
+    job.finish().check(143)
+    first = program.summary(cluster.model_dir)
+    result = cluster('chief:1,worker:1,ps:1', *arguments).finish().check()
+    assert 'batches that an interrupted run has trained on' in result.logs['worker:0']
+    batches = {
+        task: [[int(n) for n in line.split()] for line in (cluster.project / f'{task}-0.txt').read_text().splitlines()]
+        for task in ('chief', 'worker')
+    }
+    numbers = [number for of_task in batches.values() for batch in of_task for number in batch]
+    assert set(numbers) == set(range(400))
+    # What a task had just trained on when it was told to stop may come once more.
+    assert len(numbers) - 400 <= 4 * 2 * len(batches)
+    second = program.summary(cluster.model_dir)
+    assert (first['stopped_because'], second['stopped_because']) == ('signal', 'end_of_input')
+    assert second['final_step'] - len(numbers) // 4 in (0, 1)
