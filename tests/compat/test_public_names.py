@@ -9,7 +9,15 @@ from estimator_trainer.compat import aliases, requirements, tf
 from tests.compat import public_names
 
 WANT = dict(line.split() for line in Path(__file__).with_name('public_names.txt').read_text().splitlines())
-APIS = {aliases.API_V1: 'tf.compat.v1.estimator', aliases.API_V2: 'tf.estimator'}
+PREFIX = {aliases.API_V1: 'tf.compat.v1.estimator', aliases.API_V2: 'tf.estimator'}
+V1_PARENTS = ('compat.v1', 'compat.v1.compat.v1', 'compat.v2.compat.v1')
+V2_PARENTS = ('compat.v2', 'compat.v1.compat.v2', 'compat.v2.compat.v2')
+PARENTS = [('tensorflow', aliases.API_V2)] + [
+    (f'{top}.{path}', api)
+    for top in ('tensorflow', 'tensorflow._api.v2')
+    for api, paths in ((aliases.API_V1, V1_PARENTS), (aliases.API_V2, V2_PARENTS))
+    for path in paths
+]
 
 # What v1 and v2 have different objects for; under every other name of both there is one.
 WANT_OTHER_IN_V1 = {
@@ -38,16 +46,14 @@ def test_names(path):
     assert kinds(under(public_names.resolve(tf, path), prefix)) == want
 
 
-@pytest.mark.parametrize('name', aliases.APIS)
-@pytest.mark.parametrize('how', ['attribute', 'import'])
-def test_every_way_leads_to_the_same_objects(name, how):
-    api = aliases.APIS[name]
-    module = (
-        importlib.import_module(name).estimator if how == 'attribute' else importlib.import_module(f'{name}.estimator')
-    )
-    want = under(importlib.import_module(api), APIS[api])
-    found = under(module, APIS[api])
-    assert kinds(found) == {name: kind for name, kind in WANT.items() if name.startswith(f'{APIS[api]}.')}
+@pytest.mark.parametrize('parent, api', PARENTS)
+@pytest.mark.parametrize('way', ['attribute', 'import'])
+def test_every_way_leads_to_the_same_objects(way, parent, api):
+    module = importlib.import_module(parent if way == 'attribute' else f'{parent}.estimator')
+    prefix = PREFIX[api]
+    want = under(importlib.import_module(api), prefix)
+    found = under(module.estimator if way == 'attribute' else module, prefix)
+    assert kinds(found) == {name: kind for name, kind in WANT.items() if name.startswith(f'{prefix}.')}
     assert [name for name, kind in kinds(found).items() if kind != 'module' and found[name] is not want[name]] == []
 
 
