@@ -12,11 +12,17 @@ API_V1 = 'tensorflow_estimator.python.estimator.api._v1.estimator'
 API_V2 = 'tensorflow_estimator.python.estimator.api._v2.estimator'
 _ESTIMATOR = 'tensorflow_estimator.python.estimator'
 
+# TensorFlow's API modules, under the names that users import and those that `import tensorflow` loads: the API that is
+# the `estimator` of each. Both APIs hold both of them once more.
+APIS = {'tensorflow': API_V2} | {
+    f'{top}.{path}.{version}': api
+    for top in ('tensorflow', 'tensorflow._api.v2')
+    for path in ('compat', 'compat.v1.compat', 'compat.v2.compat')
+    for version, api in (('v1', API_V1), ('v2', API_V2))
+}
+
 # Name that TensorFlow 2.15 has: the module that answers to it. A submodule of the left is that of the right.
-ALIASES = {
-    'tensorflow.estimator': API_V2,
-    'tensorflow.compat.v1.estimator': API_V1,
-    'tensorflow.compat.v2.estimator': API_V2,
+ALIASES = {f'{module}.estimator': api for module, api in APIS.items()} | {
     'tensorflow.python.estimator': _ESTIMATOR,
     'tensorflow.python.distribute.estimator_training': 'estimator_trainer.compat.estimator_training',
     'tensorflow.python.tpu.error_handling': f'{_ESTIMATOR}.tpu.error_handling',

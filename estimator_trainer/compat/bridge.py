@@ -8,16 +8,13 @@ modules. Nothing of it is loaded before it is used, and nothing is printed.
 import importlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from estimator_trainer.compat import aliases, internals, requirements
 from estimator_trainer.errors import UserError
-
-# Each API is two modules, under the name that users import and under the one that `import tensorflow` loads.
-_V1 = ('tensorflow.compat.v1', 'tensorflow._api.v2.compat.v1')
-_V2 = ('tensorflow', 'tensorflow.compat.v2', 'tensorflow._api.v2.compat.v2')
 
 
 def install() -> ModuleType:
@@ -39,6 +36,7 @@ def install() -> ModuleType:
     if needs.bridge:
         _restore_export_name()
         _restore_attributes()
+        _bound_the_wait_for_a_tpu()
     if names:
         aliases.install(names)
     return tf
@@ -55,7 +53,7 @@ def _refuse_keras_3() -> None:
 
 
 def _loaded_api_members() -> Iterator[tuple[str, ModuleType]]:
-    for api in (*_V2, *_V1):
+    for api in aliases.APIS:
         # Reads `__dict__` only: asking a lazy module for anything else makes it choose its Keras.
         members = vars(sys.modules[api]) if api in sys.modules else {}
         public_name = api.replace('._api.v2', '')
@@ -71,11 +69,25 @@ def _restore_export_name() -> None:
         table['estimator'] = table['tensorflow']._replace(
             names=f'_estimator_api_names{suffix}', constants=f'_estimator_api_constants{suffix}'
         )
+    tf_export.get_v1_names = _with_estimator(tf_export.get_v1_names, tf_export.API_ATTRS_V1['estimator'].names)
+    tf_export.get_v2_names = _with_estimator(tf_export.get_v2_names, tf_export.API_ATTRS['estimator'].names)
+
+
+def _with_estimator(get_names: Callable[[Any], list[str]], attribute: str) -> Callable[[Any], list[str]]:
+    """Returns a `get_names` that tells a symbol's names in the API estimator, too."""
+    # Its own attributes only: a subclass is not exported under the names of its base.
+    return lambda symbol: [*get_names(symbol), *getattr(symbol, '__dict__', {}).get(attribute, ())]
 
 
 def _restore_attributes() -> None:
     """Gives each API module an `estimator` that is loaded when it is used, as TensorFlow 2.15 does."""
-    for target, apis in ((aliases.API_V1, _V1), (aliases.API_V2, _V2)):
-        for api in apis:
-            module = importlib.import_module(api)
-            module.estimator = internals.LazyLoader('estimator', vars(module), target)
+    for name, target in aliases.APIS.items():
+        module = importlib.import_module(name)
+        module.estimator = internals.LazyLoader('estimator', vars(module), target)
+
+
+def _bound_the_wait_for_a_tpu() -> None:
+    """Lets TPUEstimator give up a TPU's master that does not answer after a minute, not after a day."""
+    # By default it asks 289 times, for five minutes each. What it would wait for is no use: see `gone`.
+    internals.tpu_system_metadata._PINGING_MASTER_TIMEOUT_IN_MS = 60_000
+    internals.tpu_system_metadata._RETRY_TIMES = 0

@@ -48,7 +48,9 @@ def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
 
 def should_run_distribute_coordinator(config: Any) -> bool:
     """Returns whether `train_and_evaluate` under this RunConfig is run by the distribute coordinator."""
-    return bool(getattr(config, '_distribute_coordinator_mode', None)) and not internals.get_current_worker_context()
+    mode = getattr(config, '_distribute_coordinator_mode', None)
+    # The value, not whether there is one: in tests of programs, a config may be anything that has attributes.
+    return mode == internals.CoordinatorMode.INDEPENDENT_WORKER and not internals.get_current_worker_context()
 
 
 def estimator_train(estimator: Any, train_fn: Callable[..., Any], hooks: Sequence[Any]) -> Any:

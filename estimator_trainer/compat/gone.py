@@ -14,10 +14,17 @@ MODULES = {
 
 
 class _Gone(type):
-    """The type of the stand-ins: classes, because TPUEstimator asks `isinstance` about them at import."""
+    """The type of the stand-ins: classes, because TPUEstimator asks `isinstance` about them."""
 
     def __call__(cls, *args, **kwargs):
-        raise UserError(
+        raise cls._error()
+
+    def __instancecheck__(cls, instance):
+        # Nothing can be one of them, so what was given is refused for a reason that does not help.
+        raise cls._error()
+
+    def _error(cls) -> UserError:
+        return UserError(
             f'{cls.__module__}.{cls.__name__} is gone: TensorFlow {MODULES[cls.__module__]} was the last with it'
         )
 

@@ -37,6 +37,9 @@ SYMBOLS = {
         'get_current_worker_context',
         'the task that the coordinator runs in this thread',
     ),
+    'tpu_system_metadata': Symbol(
+        'tensorflow.python.tpu.tpu_system_metadata', None, "has the deadline of the wait for a TPU's master"
+    ),
 }
 
 

@@ -1,8 +1,11 @@
 """Estimators train, evaluate and export under each strategy, as on TensorFlow 2.15."""
 
+import importlib
 import json
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -153,6 +156,22 @@ def test_experimental_distribute(monkeypatch, arguments, experimental, want_trai
     else:
         config = make_config(monkeypatch, {}, None, experimental_distribute=given, **arguments)
         assert (config.train_distribute, config.eval_distribute) == (want_train, want_eval)
+
+
+@pytest.mark.parametrize(
+    'config, want',
+    [
+        (SimpleNamespace(), False),
+        (SimpleNamespace(_distribute_coordinator_mode=None), False),
+        (SimpleNamespace(_distribute_coordinator_mode=''), False),
+        (SimpleNamespace(_distribute_coordinator_mode='no mode'), False),
+        (SimpleNamespace(_distribute_coordinator_mode=COORDINATED, cluster_spec=CLUSTER), True),
+        (Mock(), False),
+    ],
+)
+def test_who_runs_train_and_evaluate(config, want):
+    training = importlib.import_module('tensorflow.python.distribute.estimator_training')
+    assert training.should_run_distribute_coordinator(config) is want
 
 
 def make_distribute_config(**fields):

@@ -15,6 +15,7 @@ WANT_KIND = {
     'run_distribute_coordinator': inspect.isfunction,
     'CoordinatorMode': inspect.isclass,
     'get_current_worker_context': inspect.isfunction,
+    'tpu_system_metadata': inspect.ismodule,
 }
 
 
