@@ -86,6 +86,18 @@ def test_each_name_is_found(run, name):
             'tensorflow.python.distribute.distribute_lib',
             'get_replica_context',
         ),
+        (
+            'from tensorflow.python.keras.preprocessing import sequence',
+            'sequence.pad_sequences',
+            'tensorflow.keras.preprocessing.sequence',
+            'pad_sequences',
+        ),
+        (
+            'import tensorflow.python.keras.utils as u',
+            'u.to_categorical',
+            'tensorflow.python.keras.utils.np_utils',
+            'to_categorical',
+        ),
         ('import tensorflow as tf', 'tf.estimator.Estimator', 'tensorflow.estimator', 'Estimator'),
         ('import tensorflow as tf', 'tf.data.experimental.Counter', 'tensorflow.data.experimental', 'Counter'),
         ('from tensorflow import *', 'float32', 'tensorflow', 'float32'),
@@ -153,6 +165,11 @@ def test_what_a_program_sets_is_set(run, monkeypatch):
         ('from tensorflow.examples.tutorials import mnist', ImportError, 'tutorials is gone: TensorFlow 1.15'),
         ('from tensorflow.python.training.tracking import no', ImportError, "cannot import name 'no'"),
         ('import tensorflow.python.training.tracking.no', ModuleNotFoundError, 'tracking'),
+        (
+            'from tensorflow_estimator.contrib.estimator.python.estimator import head',
+            ModuleNotFoundError,
+            'estimator is gone: tensorflow-estimator 1.15',
+        ),
         ('import tensorflow.no', ModuleNotFoundError, "No module named 'tensorflow.no'"),
         ('from tensorflow import no', ImportError, "cannot import name 'no' from 'tensorflow'"),
         pytest.param(
