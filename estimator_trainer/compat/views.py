@@ -164,7 +164,9 @@ class Views:
         return kind(f'{path} is gone: {last} was the last with it; {instead}', name=path)
 
     def _import_for(self, name, globals=None, locals=None, fromlist=(), level=0):
-        if level or not self._is_for(name, globals):
+        # Who calls `__import__` by name may give no globals.
+        importer = sys._getframe(1).f_globals if globals is None else globals
+        if level or not self._is_for(name, importer):
             return self._import(name, globals, locals, fromlist, level)
         module = self.module(name)
         if not fromlist:

@@ -49,6 +49,12 @@ def test_each_name_is_found(run, name):
     'statement, expression, want_module, want_name',
     [
         ('from tensorflow.python.framework import ops', 'ops.Tensor', 'tensorflow.python.framework.tensor', 'Tensor'),
+        (
+            "o = __import__('tensorflow.python.framework.ops', fromlist=['Tensor'])",
+            'o.Tensor',
+            'tensorflow.python.framework.tensor',
+            'Tensor',
+        ),
         ('import tensorflow.python.framework.ops as o', 'o.Graph', 'tensorflow.python.framework.ops', 'Graph'),
         (
             'import tensorflow.python.ops.array_ops',
@@ -122,6 +128,7 @@ def test_insiders_get_the_real_modules(run, name):
     assert scope['tf'] is tf
     assert scope['ops'] is sys.modules['tensorflow.python.framework.ops']
     assert scope['inspect'] is inspect
+    assert run("found = __import__('tensorflow')", name)['found'] is tf
     assert not hasattr(scope['ops'], 'Tensor')
 
 
