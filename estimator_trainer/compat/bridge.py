@@ -15,9 +15,11 @@ from types import ModuleType
 from estimator_trainer.compat import aliases, internals, requirements
 from estimator_trainer.errors import UserError
 
-# Each API is two modules, under the name that users import and under the one that `import tensorflow` loads.
-_V1 = ('tensorflow.compat.v1', 'tensorflow._api.v2.compat.v1')
-_V2 = ('tensorflow', 'tensorflow.compat.v2', 'tensorflow._api.v2.compat.v2')
+# Each API is two modules, under the name that users import and under the one that `import tensorflow` loads; and each
+# of the two in `tf.compat` has a `compat` of its own with both.
+_LOADED = 'tensorflow._api.v2.compat'
+_V1 = ('tensorflow.compat.v1', f'{_LOADED}.v1', f'{_LOADED}.v1.compat.v1', f'{_LOADED}.v2.compat.v1')
+_V2 = ('tensorflow', 'tensorflow.compat.v2', f'{_LOADED}.v2', f'{_LOADED}.v1.compat.v2', f'{_LOADED}.v2.compat.v2')
 
 
 def install() -> ModuleType:
