@@ -16,8 +16,11 @@ import sys
 
 from estimator_trainer.compat import bridge
 
-# What `-m` puts there while it imports this package: the doctor has to run where the bridge cannot be installed.
-if sys.argv != ['-m', '--doctor']:
+# `-m` imports this package before its `__main__`: there the runner installs the bridge, since it says in one line why
+# that cannot be done, and the doctor does without. While `-m` imports a package, its name is the last argument that
+# Python took for itself.
+_for_the_runner = sys.argv[:1] == ['-m'] and sys.orig_argv[-len(sys.argv)].removeprefix('-m') == __name__
+if not _for_the_runner:
     tf = bridge.install()
 
 __all__ = ['tf']

@@ -9,6 +9,27 @@ from estimator_trainer.compat import views
 _ESTIMATOR = 'tensorflow_estimator.python.estimator'
 _OLD = 'estimator_trainer.compat.old_python'
 
+_KERAS_OPTIMIZERS = {
+    'Adadelta': 'adadelta',
+    'Adagrad': 'adagrad',
+    'Adam': 'adam',
+    'Adamax': 'adamax',
+    'Ftrl': 'ftrl',
+    'Nadam': 'nadam',
+    'RMSprop': 'rmsprop',
+    'SGD': 'gradient_descent',
+}
+_KERAS_UTILS = {
+    'data_utils': 'GeneratorEnqueuer OrderedEnqueuer Sequence SequenceEnqueuer get_file',
+    'generic_utils': (
+        'CustomObjectScope Progbar custom_object_scope deserialize_keras_object get_custom_objects '
+        'register_keras_serializable serialize_keras_object'
+    ),
+    'layer_utils': 'get_source_inputs',
+    'np_utils': 'normalize to_categorical',
+    'vis_utils': 'model_to_dot plot_model',
+}
+
 # Reason: names below tensorflow.python, each with the name below tensorflow.python that it has now.
 _PRIVATE = {
     'tracking became trackable, and what saves went to checkpoint': {
@@ -76,14 +97,37 @@ _PRIVATE = {
         'ops.array_ops.unstack': 'ops.array_ops_stack.unstack',
         'ops.nn_impl.compute_average_loss': 'ops.nn_impl_distribute.compute_average_loss',
         'ops.nn_impl.scale_regularization_loss': 'ops.nn_impl_distribute.scale_regularization_loss',
+        'ops.resource_variable_ops._from_proto_fn': 'ops.ref_variable._from_proto_fn',
+        'ops.resource_variable_ops._to_proto_fn': 'ops.ref_variable._to_proto_fn',
         'ops.random_ops.random_crop': 'ops.random_crop_ops.random_crop',
         'ops.variable_scope.default_variable_creator': 'ops.ref_variable.default_variable_creator',
         'ops.variable_scope.disable_resource_variables': 'ops.resource_variables_toggle.disable_resource_variables',
         'ops.variable_scope.enable_resource_variables': 'ops.resource_variables_toggle.enable_resource_variables',
         'ops.variable_scope.resource_variables_enabled': 'ops.resource_variables_toggle.resource_variables_enabled',
+        'ops.variable_scope.variable': 'ops.variable_v1.VariableV1',
         'ops.variables.RefVariable': 'ops.ref_variable.RefVariable',
         'ops.variables.VariableV1': 'ops.variable_v1.VariableV1',
         'ops.variables.is_variable_initialized': 'ops.variable_v1.is_variable_initialized',
+    },
+    'resource variables are switched on and off in a module that 2.15 has not yet': {
+        'ops.resource_variables_toggle': 'ops.variable_scope',
+    },
+    'freezing a graph is one of the ways to make constants of its variables': {
+        'framework.graph_util.convert_variables_to_constants': (
+            'framework.convert_to_constants.convert_variables_to_constants'
+        ),
+    },
+    'the copy of Keras in TensorFlow no longer gathers what its modules hold': {
+        **{f'keras.layers.{name}': f'keras.layers.recurrent.{name}' for name in ('GRU', 'GRUCell', 'LSTM', 'LSTMCell')},
+        **{
+            f'keras.optimizers.{name}': f'keras.optimizer_v2.{module}.{name}'
+            for name, module in _KERAS_OPTIMIZERS.items()
+        },
+        **{
+            f'keras.utils.{name}': f'keras.utils.{module}.{name}'
+            for module, names in _KERAS_UTILS.items()
+            for name in names.split()
+        },
     },
     'the tape of eager mode was split': {
         'eager.tape.could_possibly_record': 'eager.record.could_possibly_record',
@@ -116,6 +160,12 @@ _PRIVATE = {
     },
 }
 
+# What the copy of Keras in TensorFlow has lost.
+_KERAS_ONLY = (
+    'applications datasets layers.AlphaDropout layers.BatchNormalization layers.Bidirectional layers.GaussianDropout '
+    'layers.GaussianNoise layers.LayerNormalization layers.LocallyConnected1D layers.LocallyConnected2D '
+    'layers.TimeDistributed layers.Wrapper preprocessing'
+)
 _ABSTRACT = (
     'Callable Container Generator Hashable ItemsView Iterable Iterator KeysView Mapping MappingView MutableMapping '
     'MutableSequence MutableSet Sequence Set Sized ValuesView'
@@ -134,6 +184,7 @@ _MOVED = {
             'tensorflow.compat.v1.keras.layers.DenseFeatures'
         ),
         'tensorflow.python.feature_column.dense_features_v2.DenseFeatures': 'tensorflow.keras.layers.DenseFeatures',
+        **{f'tensorflow.python.keras.{name}': f'tensorflow.keras.{name}' for name in _KERAS_ONLY.split()},
         'tensorflow.python.layers.layers.BatchNormalization': 'tensorflow.compat.v1.layers.BatchNormalization',
         'tensorflow.python.layers.layers.batch_normalization': 'tensorflow.compat.v1.layers.batch_normalization',
         'tensorflow.python.layers.normalization.BatchNormalization': 'tensorflow.compat.v1.layers.BatchNormalization',
@@ -202,6 +253,7 @@ GONE = {
     ),
     'tensorflow.examples': views.Gone('TensorFlow 1.15', 'tf.keras.datasets has the data sets'),
     'tensorflow.python.tpu.async_checkpoint': views.Gone('TensorFlow 2.15', 'tf.estimator.CheckpointSaverHook saves'),
+    'tensorflow_estimator.contrib': views.Gone('tensorflow-estimator 1.15', 'tf.estimator has heads'),
     'tensorflow.tpu.experimental.AdagradParameters': _TPU_PARAMETERS,
     'tensorflow.tpu.experimental.AdamParameters': _TPU_PARAMETERS,
     'tensorflow.tpu.experimental.FtrlParameters': _TPU_PARAMETERS,

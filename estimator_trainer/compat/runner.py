@@ -20,7 +20,8 @@ from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import NamedTuple
 
-from estimator_trainer.compat import views
+from estimator_trainer import compat
+from estimator_trainer.compat import bridge, views
 from estimator_trainer.errors import UserError
 
 
@@ -83,6 +84,7 @@ def main() -> None:
 
 
 def _install(tf1: bool) -> None:
+    compat.tf = bridge.install()
     if tf1:
         from estimator_trainer.compat import tf1 as level
     else:

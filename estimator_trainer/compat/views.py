@@ -107,8 +107,10 @@ class Views:
         if path in self._views and path in sys.modules:
             return self._views[path]
         package, _, rest = path.partition('.')
-        first = [f'{self._first[package]}.{rest}'.rstrip('.')] if package in self._first else []
-        for name in (*first, path):
+        first = self._first.get(package, '')
+        # Who names the one that comes first, or one beside it, means that one.
+        named = path.startswith(first.rpartition('.')[0])
+        for name in (path,) if named else (f'{first}.{rest}'.rstrip('.'), path):
             try:
                 return self.view(path, self._import_module(name))
             except ModuleNotFoundError as missing:
@@ -164,7 +166,9 @@ class Views:
         return kind(f'{path} is gone: {last} was the last with it; {instead}', name=path)
 
     def _import_for(self, name, globals=None, locals=None, fromlist=(), level=0):
-        if level or not self._is_for(name, globals):
+        # Who calls `__import__` by name may give no globals.
+        importer = sys._getframe(1).f_globals if globals is None else globals
+        if level or not self._is_for(name, importer):
             return self._import(name, globals, locals, fromlist, level)
         module = self.module(name)
         if not fromlist:

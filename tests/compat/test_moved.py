@@ -49,6 +49,12 @@ def test_each_name_is_found(run, name):
     'statement, expression, want_module, want_name',
     [
         ('from tensorflow.python.framework import ops', 'ops.Tensor', 'tensorflow.python.framework.tensor', 'Tensor'),
+        (
+            "o = __import__('tensorflow.python.framework.ops', fromlist=['Tensor'])",
+            'o.Tensor',
+            'tensorflow.python.framework.tensor',
+            'Tensor',
+        ),
         ('import tensorflow.python.framework.ops as o', 'o.Graph', 'tensorflow.python.framework.ops', 'Graph'),
         (
             'import tensorflow.python.ops.array_ops',
@@ -86,6 +92,18 @@ def test_each_name_is_found(run, name):
             'tensorflow.python.distribute.distribute_lib',
             'get_replica_context',
         ),
+        (
+            'from tensorflow.python.keras.preprocessing import sequence',
+            'sequence.pad_sequences',
+            'tensorflow.keras.preprocessing.sequence',
+            'pad_sequences',
+        ),
+        (
+            'import tensorflow.python.keras.utils as u',
+            'u.to_categorical',
+            'tensorflow.python.keras.utils.np_utils',
+            'to_categorical',
+        ),
         ('import tensorflow as tf', 'tf.estimator.Estimator', 'tensorflow.estimator', 'Estimator'),
         ('import tensorflow as tf', 'tf.data.experimental.Counter', 'tensorflow.data.experimental', 'Counter'),
         ('from tensorflow import *', 'float32', 'tensorflow', 'float32'),
@@ -110,6 +128,7 @@ def test_insiders_get_the_real_modules(run, name):
     assert scope['tf'] is tf
     assert scope['ops'] is sys.modules['tensorflow.python.framework.ops']
     assert scope['inspect'] is inspect
+    assert run("found = __import__('tensorflow')", name)['found'] is tf
     assert not hasattr(scope['ops'], 'Tensor')
 
 
@@ -153,6 +172,11 @@ def test_what_a_program_sets_is_set(run, monkeypatch):
         ('from tensorflow.examples.tutorials import mnist', ImportError, 'tutorials is gone: TensorFlow 1.15'),
         ('from tensorflow.python.training.tracking import no', ImportError, "cannot import name 'no'"),
         ('import tensorflow.python.training.tracking.no', ModuleNotFoundError, 'tracking'),
+        (
+            'from tensorflow_estimator.contrib.estimator.python.estimator import head',
+            ModuleNotFoundError,
+            'estimator is gone: tensorflow-estimator 1.15',
+        ),
         ('import tensorflow.no', ModuleNotFoundError, "No module named 'tensorflow.no'"),
         ('from tensorflow import no', ImportError, "cannot import name 'no' from 'tensorflow'"),
         pytest.param(

@@ -107,8 +107,7 @@ def test_a_module_runs_as_under_python(tmp_path, module, want_code):
     (package / '__main__.py').write_text(FACTS)
     (package / 'fails.py').write_text(FAILS)
     (package / 'helper.py').write_text('1 / 0')
-    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get('PYTHONPATH')]))
-    _check_as_under_python(['-m', module, 'a', 'b'], want_code, PYTHONPATH=path)
+    _check_as_under_python(['-m', module, 'a', 'b'], want_code, **_path(tmp_path))
 
 
 def test_an_archive_runs_as_under_python(tmp_path):
@@ -122,6 +121,34 @@ def test_a_program_that_cannot_be_read():
     code, out, err = fresh.finish(fresh.start('-m', 'estimator_trainer.compat', 'missing.py'))
     assert (code, out) == (2, '')
     assert err.endswith('estimator_trainer.compat: cannot open missing.py: No such file or directory\n')
+
+
+@pytest.mark.parametrize('command', ['program.py', '--tf1 program.py', '-m json.tool', '--tf1 -m json.tool --doctor'])
+def test_a_bridge_that_cannot_be_installed(tmp_path, command):
+    metadata = tmp_path / 'tensorflow_estimator-2.14.0.dist-info' / 'METADATA'
+    metadata.parent.mkdir()
+    metadata.write_text('Metadata-Version: 2.1\nName: tensorflow-estimator\nVersion: 2.14.0\n')
+    found = fresh.finish(fresh.start('-m', 'estimator_trainer.compat', *command.split(), **_path(tmp_path)))
+    want = 'tensorflow-estimator 2.14.0 found, 2.15.0 expected: pip install "tensorflow-estimator==2.15.0"\n'
+    assert found == (2, '', want)
+
+
+def test_a_package_that_python_runs_gets_the_bridge(tmp_path):
+    package = tmp_path / 'package'
+    package.mkdir()
+    (package / '__init__.py').write_text('from estimator_trainer.compat import tf')
+    (package / '__main__.py').write_text('from package import tf; print(tf.estimator.ModeKeys.TRAIN)')
+    assert fresh.last_line(fresh.start('-m', 'package', '--doctor', **_path(tmp_path))) == 'train'
+
+
+def test_a_program_may_import_compat(tmp_path):
+    (tmp_path / 'program.py').write_text('from estimator_trainer.compat import tf; print(tf.estimator.ModeKeys.TRAIN)')
+    command = ['-m', 'estimator_trainer.compat', str(tmp_path / 'program.py')]
+    assert fresh.last_line(fresh.start(*command)) == 'train'
+
+
+def _path(directory):
+    return {'PYTHONPATH': os.pathsep.join(filter(None, [str(directory), os.environ.get('PYTHONPATH')]))}
 
 
 def _check_as_under_python(command, want_code, **environment):

@@ -42,6 +42,8 @@ import tensorflow.keras.layers as layers, tensorflow.core.framework.graph_pb2 as
 from tensorflow import keras, gfile, estimator
 import tensorflow.contrib.slim as slim
 from tensorflow.contrib.learn.python import learn
+import sys, tensorflow.compat.v1 as named
+from tensorflow.compat.v1 import estimator as named_estimator
 x = tf.get_variable('x', [2])
 found = [
     tf.executing_eagerly(), type(x).__name__, type(x.shape[0]).__name__, tf.placeholder(tf.int32).shape.ndims,
@@ -49,6 +51,8 @@ found = [
     estimator.Estimator is tf.estimator.Estimator, hasattr(tf.estimator, 'inputs'), tf.GIT_VERSION != '',
     graph_pb2.GraphDef is tf.GraphDef, repr(slim.nets), repr(learn), repr(tf.contrib.seq2seq),
     len(list(tf.nn.rnn_cell.BasicLSTMCell(3).state_size)),
+    named.estimator.Estimator is named_estimator.Estimator is tf.compat.v1.estimator.Estimator is estimator.Estimator,
+    tf2.estimator.RunConfig is tf.compat.v2.estimator.RunConfig, 'tensorflow.compat.v1.compat.v1' in sys.modules,
 ]
 ''', scope)
 tensorflow = sys.modules['tensorflow']
@@ -56,7 +60,7 @@ print(scope['found'], hasattr(tensorflow, 'contrib'), hasattr(tensorflow, 'place
 """
     assert fresh.last_line(fresh.start('-W', 'ignore', '-c', code)) == (
         "[False, 'RefVariable', 'Dimension', None, True, True, True, True, True, True, 'tf.contrib.slim.nets', "
-        "'tf.contrib.learn.python.learn', 'tf.contrib.seq2seq', 2] False False"
+        "'tf.contrib.learn.python.learn', 'tf.contrib.seq2seq', 2, True, True, False] False False"
     )
 
 
