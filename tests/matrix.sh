@@ -36,7 +36,8 @@ say() { printf 'matrix: %s\n' "$*"; }
 step() {
     local name=$1 seconds=$2 began=$SECONDS status
     shift 2
-    timeout -k 30 "$seconds" "$@" </dev/null >"$work/$name.log" 2>&1
+    timeout -k 30 "$seconds" "$@" </dev/null >"$work/$name.log" 2>&1 &
+    wait $!  # in the background, else a signal would be heeded only when the command ends
     status=$?
     say "$name: exit $status, $((SECONDS - began)) s"
     if [ $status -ne 0 ]; then
