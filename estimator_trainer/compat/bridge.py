@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from estimator_trainer.compat import aliases, internals, requirements
+from estimator_trainer.compat import aliases, internals, keras_seeds, requirements
 from estimator_trainer.errors import UserError
 
 # Each API is two modules, under the name that users import and under the one that `import tensorflow` loads.
@@ -41,6 +41,8 @@ def install() -> ModuleType:
         _restore_attributes()
     if names:
         aliases.install(names)
+    if needs.legacy_keras:
+        keras_seeds.install()
     return tf
 
 
