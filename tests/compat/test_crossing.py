@@ -30,7 +30,7 @@ WANT_SLOTS = {
     'dense': ('Adam', 'Adam_1'),
     'conv': ('Momentum',),
     'embedding': ('Adagrad',),
-    'lstm': ('RMSProp', 'Momentum'),
+    'lstm': ('RMSProp', 'RMSProp_1'),
     'canned_v1': ('Adagrad', 'Ftrl', 'Ftrl_1'),
     'canned_v2': ('m', 'v'),
     'keras': ('m', 'v'),
@@ -70,7 +70,7 @@ def test_what_another_tensorflow_has_written(writer, kind, tmp_path):
 def test_what_is_recorded_says_what_it_should(writer, kind):
     recorded = NUMBERS[writer][kind]
     variables = recorded['checkpoint:5']
-    assert [value for name, value in variables.items() if name.startswith('global_step')] == [5]
+    assert [value for name, value in variables.items() if 'global_step' in name] == [5]
     parts = {part for name in variables for part in name.split('/')}
     assert set(WANT_SLOTS[kind]) <= parts
     assert recorded['evaluate:5']['global_step'] == 5
