@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from estimator_trainer.compat import aliases, internals, requirements
+from estimator_trainer.compat import aliases, internals, keras_seeds, requirements
 from estimator_trainer.errors import UserError
 
 
@@ -39,6 +39,8 @@ def install() -> ModuleType:
         _bound_the_wait_for_a_tpu()
     if names:
         aliases.install(names)
+    if needs.legacy_keras:
+        keras_seeds.install()
     return tf
 
 
