@@ -5,7 +5,6 @@ API name under which it exports, a few modules (`aliases`, `gone`), and the attr
 modules. Nothing of it is loaded before it is used, and nothing is printed.
 """
 
-import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from estimator_trainer.compat import aliases, internals, keras_seeds, requirements
+from estimator_trainer.compat import after_import, aliases, internals, keras_seeds, requirements
 from estimator_trainer.errors import UserError
 
 
@@ -83,9 +82,12 @@ def _with_estimator(get_names: Callable[[Any], list[str]], attribute: str) -> Ca
 
 def _restore_attributes() -> None:
     """Gives each API module an `estimator` that is loaded when it is used, as TensorFlow 2.15 does."""
-    for name, target in aliases.APIS.items():
-        module = importlib.import_module(name)
-        module.estimator = internals.LazyLoader('estimator', vars(module), target)
+
+    def restore(module: ModuleType) -> None:
+        module.estimator = internals.LazyLoader('estimator', vars(module), aliases.APIS[module.__name__])
+
+    # Some of the modules are copies of others, which `import tensorflow` does not load.
+    after_import.call(dict.fromkeys(aliases.APIS, restore))
 
 
 def _bound_the_wait_for_a_tpu() -> None:
