@@ -81,6 +81,7 @@ class Ledger:
             **facts,
         }
         self._last: dict[Task, dict[str, Any]] = {}
+        self._seen: dict[Task, tuple[Any, float]] = {}
         self.started = self._record['started']
         self.before = self._read(task)
         if self.before.get('state') == TRAINING:
@@ -120,6 +121,10 @@ class Ledger:
         """Returns this task's record."""
         with self._lock:
             return dict(self._record)
+
+    def age(self, task: Task) -> float:
+        """Returns for how many seconds a task's record has been seen unchanged, by this process's own clock."""
+        return time.monotonic() - self._seen.get(task, (None, time.monotonic()))[1]
 
     def old(self, task: Task) -> dict[str, Any]:
         """Returns the record of a peer that has not been heard of in this run, {} where there is none."""
@@ -173,6 +178,8 @@ class Ledger:
             record = json.loads(text)
             if isinstance(record, dict):
                 self._last[task] = record
+                if task not in self._seen or self._seen[task][0] != _beat(record):
+                    self._seen[task] = (_beat(record), time.monotonic())
         return self._last.get(task, {})
 
 

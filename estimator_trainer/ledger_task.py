@@ -144,14 +144,15 @@ class LedgerTask:
         """Whether the chief's record says one of `states`."""
         return self.chief().get('state') in states
 
-    def lives(self, record: dict[str, Any], *states: str) -> bool:
-        """Whether a record says one of `states` and is not so old that its task is lost."""
-        return record.get('state') in states and time.time() - record['time'] < self.lifecycle.settings.peer_timeout
+    def lives(self, task: Task, *states: str) -> bool:
+        """Whether a task's record says one of `states` and has changed lately, else the task is lost."""
+        fresh = self.ledger.peer(task).get('state') in states
+        return fresh and self.ledger.age(task) < self.lifecycle.settings.peer_timeout
 
     def workers(self, *states: str) -> list[str]:
         """Names the workers that live and are in one of `states`."""
         workers = (task for task in self.topology.training_tasks if task.job == 'worker')
-        return [str(task) for task in workers if self.lives(self.ledger.peer(task), *states)]
+        return [str(task) for task in workers if self.lives(task, *states)]
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns what is known of each task, as in `Summary.tasks`."""

@@ -23,6 +23,8 @@ from estimator_trainer.topology import CHIEF, Task, Topology
 _POLL_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 5.0
 _REPORT_SECONDS = 30.0
+# Ours begin their ledger before they open their server.
+_SECONDS_TO_BEGIN_A_LEDGER = 20.0
 # One request can come as two signals: `timeout` and some launchers signal both the process and its group.
 _SAME_SIGNAL_SECONDS = 1.0
 # The part of the grace period in which a step may end by itself, before the state is saved in the middle of one: 8 s of
@@ -150,12 +152,14 @@ class Lifecycle:
     ) -> None:
         """Sends heartbeats, with what `progress` returns, and watches those of the peers that this task needs."""
         self._ledger = ledger
-        for target in (lambda: self._heartbeat_thread(progress), lambda: self._peer_thread(topology)):
+        for target in (lambda: self._heartbeat_thread(topology, progress), lambda: self._peer_thread(topology)):
             threading.Thread(target=target, daemon=True).start()
 
-    def _heartbeat_thread(self, progress: Callable[[], dict[str, Any]]) -> None:
+    def _heartbeat_thread(self, topology: Topology, progress: Callable[[], dict[str, Any]]) -> None:
         while not self._closed.wait(_HEARTBEAT_SECONDS):
             try:
+                for task in topology.tasks if topology.is_chief else ():
+                    self._ledger.peer(task)  # so that its age is known when it matters
                 if rival := self._ledger.rival():
                     self._ledger.retire()
                     self.abort(f'error: {ledger_lib.in_use("model_dir", rival)}', UserError.exit_code)
@@ -193,7 +197,7 @@ class Lifecycle:
         """Ends a worker that is blocked, in a step or in its start, although nobody will serve it any more."""
         if not self.stop.exit_code:
             with contextlib.suppress(Exception):  # It must end, whatever the file system says.
-                self._ledger.write(state=ledger_lib.DONE)
+                self._ledger.write(state=ledger_lib.DONE, exit=0)
         self.abort('the chief has ended: nothing left to do', self.stop.exit_code)
 
     def _lose(self, message: str) -> None:
@@ -208,10 +212,21 @@ class Lifecycle:
             RestartableError: they have not within `startup_timeout`.
         """
 
+        answering: dict[Task, float] = {}
+
+        def is_a_server_of_others(peer: Task) -> bool:
+            """Whether a ps keeps no ledger but answers all the same: SageMaker's launcher runs servers of its own."""
+            if peer.job != 'ps' or not _answers(topology.address(peer)):
+                answering.pop(peer, None)
+                return False
+            return time.monotonic() - answering.setdefault(peer, time.monotonic()) > _SECONDS_TO_BEGIN_A_LEDGER
+
         def missing() -> list[str]:
             result = []
             for peer in topology.needs:
                 if not self._ledger.peer(peer):
+                    if is_a_server_of_others(peer):
+                        continue
                     result.append(f'{peer} ({topology.address(peer)}): not started')
                 elif peer in topology.connects_to and peer != CHIEF and not _answers(topology.address(peer)):
                     result.append(f'{peer} ({topology.address(peer)}): does not answer')

@@ -1,17 +1,19 @@
 """What each task does: a local process, and the chief, workers, parameter servers and evaluator of a cluster."""
 
+import json
+import os
 import signal
 import time
 from typing import Any
 
-from estimator_trainer import ledger
+from estimator_trainer import files, ledger
 from estimator_trainer.compat import private, tf
 from estimator_trainer.errors import RestartableError, UserError
 from estimator_trainer.hooks import LastCheckpointHook, Stopped
 from estimator_trainer.ledger_task import LedgerTask
 from estimator_trainer.outputs import export, predict
 from estimator_trainer.run import Run
-from estimator_trainer.summary import add_evaluations
+from estimator_trainer.summary import finite
 from estimator_trainer.topology import CHIEF, EVALUATOR
 
 _AT_WORK = (ledger.STARTING, ledger.TRAINING, ledger.SERVING)
@@ -82,6 +84,11 @@ class _Local(LedgerTask):
 class _ClusterTask(LedgerTask):
     """A task with peers."""
 
+    @property
+    def results_path(self) -> str:
+        """Where the evaluator leaves what it has found."""
+        return os.path.join(self.run.model_dir, 'run', 'evaluator-0.results.json')
+
     def start_server(self) -> Any:
         """Opens this task's gRPC server: before anybody is waited for, so that no two tasks wait for each other."""
         task, config = self.topology.task, self.run.config
@@ -127,7 +134,7 @@ class _Chief(_ClusterTask):
             return
         self.ledger.write(state=ledger.TRAINED, **self.progress())
         self.lifecycle.needs_peers = False
-        if self.run.mode == 'train' or not self._has_evaluator():
+        if self.run.mode == 'train' or not self._evaluated_elsewhere():
             _end(self.run)
         self._wait_for_ends()
 
@@ -136,18 +143,28 @@ class _Chief(_ClusterTask):
         others = [task for task in self.topology.tasks if task.job in ('worker', 'ps')]
 
         def missing() -> list[str]:
-            records = {task: self.ledger.peer(task) for task in others}
-            return [str(task) for task, record in records.items() if self.lives(record, *_AT_WORK)]
+            return [str(task) for task in others if self.lives(task, *_AT_WORK)]
 
         self.lifecycle.wait_until(lambda: not missing(), self.lifecycle.settings.grace_period, missing)
 
-    def _has_evaluator(self) -> bool:
+    def _evaluated_elsewhere(self) -> bool:
+        """Waits for the evaluator, as long as it lives, and takes over what it has found; else returns False."""
         # Some launchers leave the evaluator out of the cluster: its record tells that there is one.
-        record = self.ledger.peer(EVALUATOR)
-        lives = self.lives(record, ledger.STARTING, ledger.EVALUATING, ledger.DONE)
-        if not lives and (record or self.topology.has_evaluator):
-            self.run.report.warn(f'{EVALUATOR} has failed or is lost: the chief evaluates')
-        return lives
+        if not self.topology.has_evaluator and not self.ledger.peer(EVALUATOR):
+            return False
+        self.lifecycle.wait_until(
+            lambda: self.lifecycle.stop is not None or not self.lives(EVALUATOR, ledger.STARTING, ledger.EVALUATING),
+            float('inf'),  # a heartbeat at least every trainer.peer_timeout
+            lambda: [f'{EVALUATOR} to evaluate the last checkpoint'],
+        )
+        if self.lifecycle.stop is not None:
+            raise Stopped
+        if self.ledger.peer(EVALUATOR).get('state') == ledger.DONE:
+            results = json.loads(files.read(self.results_path))
+            self.run.summary.evaluations, self.run.summary.exports = results['evaluations'], results['exports']
+            return True
+        self.run.report.warn(f'{EVALUATOR} has not started, has failed or is lost: the chief evaluates')
+        return False
 
     def _checkpoint_hook(self, scaffold: tf.compat.v1.train.Scaffold) -> LastCheckpointHook:
         # Estimator makes no hook of its own where there is one, and hooks of the chief come first: so this one waits
@@ -255,15 +272,9 @@ class _Evaluator(_ClusterTask):
                 break
             self._pause()
         if not self.lifecycle.signalled:
-            self._complete_summary()
-
-    def _complete_summary(self) -> None:
-        """Adds the evaluations to the summary that the chief has written."""
-        seconds = self.lifecycle.settings.grace_period
-        if self.lifecycle.wait_until(lambda: self.chief_is(ledger.DONE), seconds, lambda: [str(CHIEF)]):
-            self.ledger.write(state=ledger.DONE, exit=0)
-            summary = self.run.summary
-            add_evaluations(self.run.summary_path, summary.evaluations, summary.exports, self.rows())
+            # For the summary, which the chief writes.
+            results = {name: getattr(self.run.summary, name) for name in ('evaluations', 'exports')}
+            files.write(self.results_path, json.dumps(finite(results)))
 
     def _pause(self) -> None:
         end = time.monotonic() + max(self.lifecycle.settings.throttle_secs, 0.5)

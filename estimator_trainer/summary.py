@@ -79,23 +79,13 @@ class Summary:
     def write(self, path: str) -> None:
         """Writes the summary atomically, as JSON (a metric that is not finite becomes null)."""
         fields = dataclasses.asdict(self) | {'steps_per_second': self.steps_per_second}
-        files.replace(path, json.dumps(_finite(fields), indent=2, allow_nan=False, default=str) + '\n')
+        files.replace(path, json.dumps(finite(fields), indent=2, allow_nan=False, default=str) + '\n')
 
 
-def add_evaluations(
-    path: str, evaluations: list[dict[str, Any]], exports: list[dict[str, Any]], task_rows: list[dict[str, Any]]
-) -> None:
-    """Adds evaluations, exports and the tasks' last news to a summary that another task has written."""
-    fields = json.loads(files.read(path))
-    fields['evaluations'] = _finite(evaluations)
-    fields['exports'] = exports
-    fields['tasks'] = task_rows
-    files.replace(path, json.dumps(fields, indent=2) + '\n')
-
-
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Returns a value for JSON: numbers in it that are not finite become None."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

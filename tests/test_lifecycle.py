@@ -1,5 +1,6 @@
 """Signals, and peers that are awaited, lost, failed or finished. Real processes are in tests/cluster/."""
 
+import json
 import queue
 import signal
 import socket
@@ -131,6 +132,28 @@ def test_who_has_stopped_is_not_ended(job):
     assert job.aborts.empty()
 
 
+@pytest.mark.parametrize(
+    ('training', 'fails', 'want_text'),
+    [
+        (True, False, 'SIGTERM: no step has ended within 0.02 s: saved M/model.ckpt-7'),
+        (True, True, 'SIGTERM: not stopped within 0.05 s: ended; the last checkpoint is M/model.ckpt-5'),
+        (False, False, 'SIGTERM: not stopped within 0.05 s: ended; the last checkpoint is M/model.ckpt-5'),
+    ],
+)
+def test_a_step_that_does_not_end_is_saved_before_the_grace_period_is_over(job, training, fails, want_text):
+    def save():
+        if fails:
+            raise OSError('the ps is gone')
+        return 'saved M/model.ckpt-7'
+
+    job.settings(grace_period=0.05)
+    job.lifecycle.graceful, job.lifecycle.training, job.lifecycle.emergency_save = True, training, save
+    job.lifecycle.last_words = lambda: '; the last checkpoint is M/model.ckpt-5'
+    job.lifecycle._on_signal(signal.SIGTERM)
+    assert job.aborted() == (want_text, 143)
+    assert ('cannot save: the ps is gone' in job.said) == fails
+
+
 def test_abort_tells_all_and_exits_whatever_fails(monkeypatch):
     events = []
     monkeypatch.setattr(lifecycle_lib.os, '_exit', lambda code: events.append(('exit', code)))
@@ -179,6 +202,20 @@ def test_the_wait_ends_when_the_peers_answer(job):
         assert time.monotonic() - begin > 0.05
 
 
+@pytest.mark.parametrize(('task', 'want'), [(CHIEF, True), (WORKER, False)])
+def test_a_server_that_is_not_ours_serves_as_ps(job, monkeypatch, task, want):
+    monkeypatch.setattr(lifecycle_lib, '_SECONDS_TO_BEGIN_A_LEDGER', 0.1)
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        job.settings(startup_timeout=0.5)
+        job.cluster['ps'] = (f'127.0.0.1:{server.getsockname()[1]}',)
+        job.watch(task)
+        if want:
+            job.lifecycle.wait_for_peers(job.topology(task))
+            return
+        with pytest.raises(RestartableError, match=r'waiting for chief:0 \(127.0.0.1:1\): not started$'):
+            job.lifecycle.wait_for_peers(job.topology(task))
+
+
 def test_the_wait_ends_with_a_stop(job):
     job.watch(PS)
     job.lifecycle.stop = Stop('signal', 143)
@@ -206,6 +243,15 @@ def test_heartbeats_are_sent_until_the_end_and_one_that_fails_is_only_said(job, 
 
     monkeypatch.setattr(job.files, 'write', fail)
     job.until(lambda: 'cannot write the heartbeat: no space' in job.said)
+
+
+def test_who_sees_another_process_that_is_the_same_task_and_began_before_ends(job):
+    other = Ledger('M/run', PS, 'r1', job.files, ())  # starts first, writes later
+    job.watch(PS)
+    other.begin()
+    message, code = job.aborted()
+    assert (message.startswith('error: model_dir is in use: ps:0 is process '), code) == (True, 2)
+    assert json.loads(job.files['M/run/ps-0.json'])['incarnation'] == other.own()['incarnation']
 
 
 def test_a_silent_peer_is_lost(job):
@@ -283,7 +329,8 @@ def test_a_worker_that_is_blocked_when_the_chief_has_ended_is_ended_as_done(job)
     message, code = job.aborted()
     assert message.endswith(': nothing left to do')
     assert code == 0
-    assert chief.peer(WORKER)['state'] == DONE
+    record = chief.peer(WORKER)
+    assert (record['state'], record['exit']) == (DONE, 0)
 
 
 def test_a_peer_whose_record_vanishes_is_lost(job):

@@ -67,7 +67,7 @@ def test_a_short_job_without_launcher_and_a_worker_after_its_end(tasks):
     assert (summary['examples'], summary['stopped_because']) == (120, 'end_of_input')
     # The evaluator, which is not in "cluster", evaluates; the chief does not.
     assert summary['evaluations'][-1]['step'] == summary['final_step']
-    assert "evaluation 'eval'" not in results['chief'].out
+    assert "\nevaluation 'eval'" not in results['chief'].out
     # Without a launcher's table the chief prints it.
     header, *rows = [line.split() for line in results['chief'].out.splitlines()[-5:]]
     assert header == ['task', 'host', 'status', 'steps', 'examples', 'seconds', 'exit']
@@ -84,7 +84,7 @@ def test_a_short_job_without_launcher_and_a_worker_after_its_end(tasks):
 
 
 def test_tasks_that_were_started_differently_refuse_each_other(tasks):
-    timeout = '--gin_param=trainer.startup_timeout = 60'
+    timeout = '--gin_param=trainer.startup_timeout = 200'
     chief = tasks('chief', timeout)
     wait_for(lambda: ledger(tasks, 'chief'))
     other = {**tasks.cluster, 'worker': ['127.0.0.1:1']}
@@ -141,6 +141,6 @@ def test_an_evaluator_beside_a_chief_that_trains_alone(tasks):
     started = [tasks(job, '--max_steps=30', cluster=cluster) for job in ('chief', 'evaluator')]
     results = [program.finish(process).check() for process in started]
     assert "evaluation 'eval' at step 30" in results[1].out
-    assert "evaluation 'eval'" not in results[0].out
+    assert "\nevaluation 'eval'" not in results[0].out
     summary = program.summary(tasks.model_dir)
     assert (summary['final_step'], summary['evaluations'][-1]['step']) == (30, 30)

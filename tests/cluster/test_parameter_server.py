@@ -19,9 +19,16 @@ def ledger(cluster, task):
 # Each way to end ends all.
 
 
-@pytest.mark.parametrize('fork', [True, False], ids=['forked', 'fresh'])
-def test_the_six_line_model(cluster, fork):
-    job = cluster('chief:1,worker:2,ps:2,evaluator:1', fork=fork)
+STRATEGY_OBJECT = '--gin_param=RunConfig.train_distribute = @ParameterServerStrategy()'
+
+
+@pytest.mark.parametrize(
+    ('fork', 'arguments'),
+    [(True, []), (False, []), (True, [STRATEGY_OBJECT])],
+    ids=['forked', 'fresh', 'strategy object'],
+)
+def test_the_six_line_model(cluster, fork, arguments):
+    job = cluster('chief:1,worker:2,ps:2,evaluator:1', *arguments, fork=fork)
     result = job.finish().check()
     assert result.exit_codes == dict.fromkeys(['chief:0', 'worker:0', 'worker:1', 'ps:0', 'ps:1', 'evaluator:0'], 0)
     summary = program.summary(cluster.model_dir)
@@ -68,10 +75,10 @@ def test_run_again_there_is_nothing_to_train(cluster):
     assert summary['examples'] == 0
 
 
-@pytest.mark.parametrize('max_steps', ['None', '1000'])
-def test_the_end_of_the_input_comes_after_each_example_was_trained_on_once(cluster, max_steps):
+@pytest.mark.parametrize(('max_steps', 'arguments'), [('None', []), ('1000', []), ('None', [STRATEGY_OBJECT])])
+def test_the_end_of_the_input_comes_after_each_example_was_trained_on_once(cluster, max_steps, arguments):
     job = cluster(
-        *('chief:1,worker:2,ps:1,evaluator:1', '--import_module=counting'),
+        *('chief:1,worker:2,ps:1,evaluator:1', '--import_module=counting', *arguments),
         f'--gin_param=experiment.max_steps = {max_steps}',
         '--gin_param=experiment.train_input_fn = @sharded_input_fn',
         '--gin_param=sharded_input_fn.examples = 244',  # does not divide by 3
