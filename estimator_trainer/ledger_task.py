@@ -27,6 +27,7 @@ class LedgerTask:
         self.topology = run.topology
         self.lifecycle = run.lifecycle
         self._directory = os.path.join(run.model_dir, 'run')
+        self._agreed: set[str] = set()  # incarnations of peers
         self._terms = agreement.terms(run.topology, run.options.bindings)
         self.ledger = Ledger(
             self._directory,
@@ -99,13 +100,19 @@ class LedgerTask:
         if record := self.ledger.occupied(console.say):
             raise UserError(ledger.in_use(self.run.model_dir, record))
 
-    def check_agreement(self, peer: Task) -> None:
-        """Raises a UserError if a peer that has started goes by another cluster or other bindings."""
-        text = ''
-        with contextlib.suppress(Exception):  # it starts just now
-            text = files.read(self._terms_path(peer))
-        if text and self.ledger.peer(peer) and (what := agreement.difference(self._terms, text)):
-            raise UserError(f'{self.topology.task} and {peer} were started differently: {what}')
+    def check_agreements(self) -> None:
+        """Raises a UserError if chief and another task, this one being one of the two, were started differently."""
+        task = self.topology.task
+        for peer in [peer for peer in self.topology.tasks if peer != task and CHIEF in (peer, task)]:
+            incarnation, text = self.ledger.peer(peer).get('incarnation'), ''
+            if incarnation is None or incarnation in self._agreed:
+                continue
+            with contextlib.suppress(Exception):  # it starts just now
+                text = files.read(self._terms_path(peer))
+            if what := agreement.difference(self._terms, text):
+                raise UserError(f'{task} and {peer} were started differently: {what}')
+            if text:
+                self._agreed.add(incarnation)
 
     def _terms_path(self, task: Task) -> str:
         return f'{self._directory}/{task.job}-{task.index}.job.json'
@@ -114,10 +121,8 @@ class LedgerTask:
         """Waits for the peers that this task needs, unless the job has ended before."""
         if self._comes_after_the_end():
             self.ledger.accept(CHIEF)
-        self.lifecycle.wait_for_peers(self.topology)
-        for peer in self.topology.tasks:
-            if peer != self.topology.task and (CHIEF in (peer, self.topology.task)):
-                self.check_agreement(peer)
+        self.lifecycle.wait_for_peers(self.topology, self.check_agreements)
+        self.check_agreements()
         self.ledger.write(run=self.chief().get('incarnation'))
 
     def _comes_after_the_end(self) -> bool:

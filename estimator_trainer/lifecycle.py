@@ -205,8 +205,10 @@ class Lifecycle:
             code = self.stop.exit_code if self.signalled else self.settings.restart_exit_code
             self.abort(f'{message}{self.last_words()}', code)
 
-    def wait_for_peers(self, topology: Topology) -> None:
+    def wait_for_peers(self, topology: Topology, check: Callable[[], None] = lambda: None) -> None:
         """Waits until the peers that this task needs have started (and answer, where it connects to them).
+
+        Meanwhile calls `check` again and again, which may raise an error.
 
         Raises:
             RestartableError: they have not within `startup_timeout`.
@@ -222,6 +224,7 @@ class Lifecycle:
             return time.monotonic() - answering.setdefault(peer, time.monotonic()) > _SECONDS_TO_BEGIN_A_LEDGER
 
         def missing() -> list[str]:
+            check()
             result = []
             for peer in topology.needs:
                 if not self._ledger.peer(peer):

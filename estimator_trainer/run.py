@@ -209,6 +209,8 @@ class Run:
                 checkpoints.remove(self.model_dir)  # They hold no training, and would pass for a result.
         self.report.close()
         self.lifecycle.training = False
+        if self.topology.is_chief and (last := checkpoints.newest(self.model_dir)):
+            self._saved_step = checkpoints.step_of(last)  # asynchronous workers may have gone on after the chief's hook
         self._count_training()
         summary.stopped_because = self._why_training_ended()
         if summary.stopped_because == 'end_of_input':

@@ -83,18 +83,20 @@ def test_a_short_job_without_launcher_and_a_worker_after_its_end(tasks):
     assert time.monotonic() - began < 60
 
 
-def test_tasks_that_were_started_differently_refuse_each_other(tasks):
+@pytest.mark.parametrize(
+    ('job', 'arguments', 'other', 'want_text'),
+    [
+        ('ps', ['--max_steps=7'], {}, 'experiment.max_steps is '),
+        ('worker', [], {'worker': ['127.0.0.1:1']}, 'the cluster has worker 127.0.0.1:'),
+    ],
+)
+def test_tasks_that_were_started_differently_refuse_each_other(tasks, job, arguments, other, want_text):
     timeout = '--gin_param=trainer.startup_timeout = 200'
-    chief = tasks('chief', timeout)
-    wait_for(lambda: ledger(tasks, 'chief'))
-    other = {**tasks.cluster, 'worker': ['127.0.0.1:1']}
-    worker = program.finish(tasks('worker', timeout, cluster=other)).check(2)
-    assert 'worker:0 and chief:0 were started differently: the cluster has worker 127.0.0.1:1 here and' in worker.err
-    assert chief.poll() is None  # it waits for its ps
-    # Each sees it: the first to do so tells the other.
-    results = [program.finish(process) for process in (tasks('ps', timeout, '--max_steps=7'), chief)]
+    started = [tasks('chief', timeout), tasks(job, timeout, *arguments, cluster=tasks.cluster | other)]
+    results = [program.finish(process) for process in started]
+    # Both see it; the first to do so tells the other, whose cause it then is.
     for result in results:
-        assert 'were started differently: experiment.max_steps is ' in result.err
+        assert f'were started differently: {want_text}' in result.err
     assert sorted(result.code for result in results) in ([2, 138], [2, 2])
 
 
