@@ -13,7 +13,8 @@ from estimator_trainer.errors import TrainerError, UserError
 from estimator_trainer.experiment import experiment
 from estimator_trainer.hooks import Stopped
 from estimator_trainer.lifecycle import Lifecycle
-from estimator_trainer.run import Options, Run
+from estimator_trainer.options import Options
+from estimator_trainer.run import Run
 from estimator_trainer.settings import TRAINING_MODES, trainer
 from estimator_trainer.summary import DONE, FAILED, INTERRUPTED
 from estimator_trainer.topology import Topology

@@ -15,8 +15,9 @@ from estimator_trainer.ledger import Ledger
 from estimator_trainer.run import Run
 from estimator_trainer.topology import CHIEF, EVALUATOR, Task
 
-# A task that ended with the chief and is started again is done at once if no new chief follows it.
-_SECONDS_FOR_A_NEW_CHIEF = 30.0
+# A task that is started again after its chief has ended is done if no new chief follows within so many seconds: a few
+# where the task had not ended, more where it had, since then the job may just be run once more.
+_SECONDS_FOR_A_NEW_CHIEF = (10.0, 30.0)
 
 
 class LedgerTask:
@@ -72,9 +73,11 @@ class LedgerTask:
         if self.ledger.before.get('state') != ledger.DONE:
             # Should this process end before it trains, the next one still learns where training was interrupted.
             self.ledger.write(input=self.ledger.before.get('input'))
-        self.ledger.begin()
         if not self.topology.is_local:
+            # First: who sees the record must not compare with the terms of an earlier run.
+            files.makedirs(self._directory)
             files.write(self._terms_path(self.topology.task), json.dumps(self._terms))
+        self.ledger.begin()
         self.lifecycle.watch_peers(self.topology, self.ledger, self.progress)
 
     def work(self) -> None:
@@ -129,14 +132,16 @@ class LedgerTask:
         """Whether this task was started anew after the chief had ended the job, which no new chief will do again."""
         old, before = self.ledger.old(CHIEF), self.ledger.before
         ended_for = time.time() - old.get('time', 0)
-        if old.get('state') != ledger.DONE or ended_for > self.lifecycle.settings.startup_timeout:
+        timeout = self.lifecycle.settings.startup_timeout
+        # With a run id there is no doubt which run a record is of.
+        if self.topology.run_id or old.get('state') != ledger.DONE or ended_for > timeout:
             return False
-        if before.get('state') == ledger.DONE and before.get('run') == old.get('incarnation'):
-            # This task had ended well: the job may just be run once more.
-            seconds = min(_SECONDS_FOR_A_NEW_CHIEF, self.lifecycle.settings.startup_timeout)
-            self.lifecycle.wait_until(
-                lambda: self.lifecycle.stop is not None or bool(self.chief()), seconds, lambda: [f'a new {CHIEF}']
-            )
+        had_ended = before.get('state') == ledger.DONE and before.get('run') == old.get('incarnation')
+        self.lifecycle.wait_until(
+            lambda: self.lifecycle.stop is not None or bool(self.chief()),
+            min(_SECONDS_FOR_A_NEW_CHIEF[had_ended], timeout),
+            lambda: [f'a new {CHIEF}'],
+        )
         return not self.chief()
 
     # Peers.

@@ -31,8 +31,8 @@ def head(run: Run) -> dict[str, str]:
         facts['task'] = _task(run.topology)
     facts['until'] = f'step {run.experiment.max_steps:,}' if run.experiment.max_steps else 'the end of the input'
     facts['evaluation'] = _evaluation_rule(run)
-    if run.input_line:
-        facts['input'] = run.input_line
+    if run.input.line:
+        facts['input'] = run.input.line
     return facts
 
 
@@ -164,7 +164,7 @@ def _training(run: Run, built: Built | None) -> dict[str, Any]:
     plan['examples'] = None
     if built is None:
         return plan
-    wanted, skipped = (max_steps - first) * replicas if max_steps else None, run.position.skipped
+    wanted, skipped = (max_steps - first) * replicas if max_steps else None, run.input.position.skipped
     sizes, ended = built.batches(_READ_SECONDS, wanted + skipped if wanted else None)
     sizes = sizes[skipped:]
     steps = len(sizes) // replicas  # A step that has not a batch for each replica is not made.

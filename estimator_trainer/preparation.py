@@ -100,7 +100,7 @@ def _check_batches(run: Run, parts: Sequence[str]) -> None:
                 raise
             raise UserError(f'experiment.{name}: {tensorflow_message(error)}') from None
         if ended and not sizes:
-            raise UserError(f'experiment.{name} produced no batches{run.which_shard() if part == "train" else ""}')
+            raise UserError(f'experiment.{name} produced no batches{run.input.part if part == "train" else ""}')
 
 
 def _check_metrics(run: Run) -> None:

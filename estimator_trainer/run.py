@@ -1,7 +1,6 @@
 """One task's run: the Estimator calls that an experiment stands for, and the summary of what came of them."""
 
 import contextlib
-import dataclasses
 import datetime
 import functools
 import os
@@ -10,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_trainer import checkpoints, resumption, saved_config
+from estimator_trainer import checkpoints, saved_config
 from estimator_trainer.compat import tf
 from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import TrainerError, UserError
@@ -19,34 +18,15 @@ from estimator_trainer.exports import Exports
 from estimator_trainer.hooks import CheckpointListener, EvaluationHook, Stopped, TrainingHook
 from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.models import Model
+from estimator_trainer.options import Options
 from estimator_trainer.report import Report
 from estimator_trainer.resumption import InputPosition
 from estimator_trainer.run_config import RunConfig
 from estimator_trainer.settings import TRAINING_MODES
 from estimator_trainer.summary import INTERRUPTED, Summary
 from estimator_trainer.topology import LOCAL_CLUSTER, Topology
-from estimator_trainer.user_fns import bind_input_fn, takes_input_context
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """What to do with an experiment.
-
-    Attributes:
-        mode: 'train_and_evaluate', 'train', 'evaluate', 'predict' or 'export'.
-        output: where predictions or an export are written.
-        checkpoint: the checkpoint to evaluate, predict from or export; None is the newest.
-        resolved_config: the text of config.gin.
-        plan: whether it is only planned.
-        bindings: name -> value as text, those that all tasks of a job share.
-    """
-
-    mode: str
-    output: str | None = None
-    checkpoint: str | None = None
-    resolved_config: str = ''
-    plan: bool = False
-    bindings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+from estimator_trainer.training_input import TrainingInput
+from estimator_trainer.user_fns import bind_input_fn
 
 
 class Run:
@@ -58,8 +38,7 @@ class Run:
         hook: the hook of the training session, None before it.
         examples_elsewhere: number of examples that other tasks have trained on; None where they cannot be counted.
         outcome: further facts for the table at the end.
-        input_line: where the input starts, for the head of the run; '' where it has never been read.
-        position: how far this task is in its training input.
+        input: the training input.
         model: the Estimators, and their graphs, built once before anything is written.
     """
 
@@ -89,9 +68,8 @@ class Run:
         self._results: dict[int, dict[str, Any]] = {}
         self._skipped: set[int] = set()
         self.outcome: dict[str, str] = {}
-        self.input_line = ''
-        self.position = InputPosition(resumption.key_of(options.bindings, topology), resumption.draw_seed())
         self._saved_step = 0
+        self.input = TrainingInput(experiment.train_input_fn, topology, self.config, options.bindings)
 
     def _temporary_model_dir(self) -> str:
         if not self.topology.is_local:
@@ -116,46 +94,24 @@ class Run:
         """Whether this run trains."""
         return self.mode in TRAINING_MODES
 
-    @property
-    def restores_input(self) -> bool:
-        """Whether a hook of the user's restores the state of the input."""
-        return any('InputPipeline' in type(hook).__name__ for hook in self.user_hooks)
-
     # Training.
 
     def resume(self, before: Mapping[str, Any], training_went_on: bool) -> None:
-        """Finds where to go on in the training input; to be called before `train`.
-
-        Args:
-            before: the record of the process that was this task before.
-            training_went_on: whether the other tasks have trained since, so that no checkpoint was restored.
-        """
+        """Finds where to go on in the training input; to be called before `train`. See `TrainingInput.resume`."""
         if self.nothing_to_train():
             return
+        restored_by_hook = any('InputPipeline' in type(hook).__name__ for hook in self.user_hooks)
+        resumes = self.lifecycle.settings.resume_input
+        self.input.resume(before if resumes else {}, self._newest_step(), restored_by_hook, training_went_on)
+
+    def _newest_step(self) -> int:
         checkpoint = checkpoints.newest(self.model_dir)
-        step = checkpoints.step_of(checkpoint) if checkpoint else 0
-        position, strategy = self.position, self.config.train_distribute
-        position.first_step = step
-        if not self.topology.is_distributed:
-            position.per_step = strategy.num_replicas_in_sync if strategy is not None else 1
-        seed, old = self.config.tf_random_seed, None
-        if self.lifecycle.settings.resume_input and not self.restores_input:
-            old = resumption.interrupted(before, position.key)
-        if old is not None:
-            position.skipped = old.latest if training_went_on else old.batches_at(step)
-            seed = old.seed
-        position.seed = position.seed if seed is None else seed
-        if position.skipped:
-            self.input_line = f'goes on after the {position.skipped:,} batches that an interrupted run has trained on'
-        elif checkpoint:
-            restored = self.restores_input
-            self.input_line = 'goes on where it had stopped' if restored else 'starts again from its beginning'
+        return checkpoints.step_of(checkpoint) if checkpoint else 0
 
     def note_position(self) -> InputPosition:
         """Returns how far this task is in its training input, up to the last step."""
-        checkpoint = checkpoints.newest(self.model_dir)
-        self.position.note(*self.hook.position, checkpoints.step_of(checkpoint) if checkpoint else 0)
-        return self.position
+        self.input.position.note(*self.hook.position, self._newest_step())
+        return self.input.position
 
     def train(self) -> None:
         """Trains until max_steps, the end of the input, or a stop; fills in the summary.
@@ -171,9 +127,10 @@ class Run:
             summary.stopped_because = 'nothing_to_do'
             self.report.warn(f'{self.model_dir} is at step {start}, max_steps is {max_steps}: nothing to train')
             return
-        if self.input_line:
-            self.report.table([('input', self.input_line)])
-        self._warn_of_unsharded_input()
+        if self.input.line:
+            self.report.table([('input', self.input.line)])
+        if self.input.warning:
+            self.report.warn(self.input.warning)
         self.hook = TrainingHook(
             every_n_steps=self.config.log_step_count_steps,
             last_step=max_steps if self.topology.is_distributed else None,
@@ -189,7 +146,7 @@ class Run:
             listeners.append(CheckpointListener(self._on_checkpoint))
         try:
             self.model.estimator.train(
-                bind_input_fn(self.experiment.train_input_fn, self.position.seed, self.topology, self.position.skipped),
+                self.input.bound_input_fn(),
                 hooks=[*self.user_hooks, self.hook],
                 max_steps=max_steps,
                 saving_listeners=listeners,
@@ -209,13 +166,13 @@ class Run:
                 checkpoints.remove(self.model_dir)  # They hold no training, and would pass for a result.
         self.report.close()
         self.lifecycle.training = False
-        if self.topology.is_chief and (last := checkpoints.newest(self.model_dir)):
-            self._saved_step = checkpoints.step_of(last)  # asynchronous workers may have gone on after the chief's hook
+        if self.topology.is_chief:
+            self._saved_step = self._newest_step()  # asynchronous workers may have gone on after the chief's hook
         self._count_training()
         summary.stopped_because = self._why_training_ended()
         if summary.stopped_because == 'end_of_input':
-            if not self.hook.runs and not self.position.skipped:
-                raise TrainerError(f'experiment.train_input_fn produced no batches{self.which_shard()}')
+            if not self.hook.runs and not self.input.position.skipped:
+                raise TrainerError(f'experiment.train_input_fn produced no batches{self.input.part}')
             if max_steps is not None:
                 self.report.warn(f'the input ended at step {summary.final_step}, before max_steps={max_steps}')
 
@@ -223,19 +180,6 @@ class Run:
         """Returns whether max_steps has been reached before."""
         checkpoint, max_steps = checkpoints.newest(self.model_dir), self.experiment.max_steps
         return max_steps is not None and checkpoint is not None and checkpoints.step_of(checkpoint) >= max_steps
-
-    def which_shard(self) -> str:
-        """Returns which part of the training input is this task's, to be added to an error."""
-        pipelines, index = self.topology.input_shard
-        return f' for {self.topology.task}, input pipeline {index} of {pipelines}' if pipelines > 1 else ''
-
-    def _warn_of_unsharded_input(self) -> None:
-        pipelines = len(self.topology.training_tasks)
-        if pipelines > 1 and not takes_input_context(self.experiment.train_input_fn):
-            self.report.warn(
-                'experiment.train_input_fn takes no input_context and no input_pipeline_id, so each of the '
-                f'{pipelines} training tasks reads all of the input'
-            )
 
     # What the roles of a cluster have to say to the training.
 

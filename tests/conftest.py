@@ -14,6 +14,20 @@ def clean_gin():
 
 
 @pytest.fixture
+def job(monkeypatch):
+    """A `lifecycle_job.Job` in which all waits are short."""
+    from estimator_trainer import lifecycle
+    from tests.lifecycle_job import Job
+
+    monkeypatch.setattr(lifecycle, '_POLL_SECONDS', 0.01)
+    monkeypatch.setattr(lifecycle, '_HEARTBEAT_SECONDS', 0.02)
+    monkeypatch.setattr(lifecycle, '_SAME_SIGNAL_SECONDS', 0.0)
+    made = Job(monkeypatch)
+    yield made
+    made.lifecycle.close()
+
+
+@pytest.fixture
 def user_project(tmp_path):
     """A directory with what a user writes: my_model.py and the six-line my.gin of README."""
     (tmp_path / 'my_model.py').write_text(MY_MODEL)
