@@ -161,7 +161,8 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
     if FLAGS.local_cluster is not None:
         if not topology.is_local:
             raise UserError(
-                f'--local_cluster starts a cluster of its own, but {topology.source} describes one; give one'
+                f'--local_cluster starts a cluster of its own, but {topology.source} describes one; '
+                f'unset {topology.source}'
             )
         model_dir = _value(config, 'RunConfig.model_dir')
         return local_cluster.launch(

@@ -24,7 +24,8 @@ def perform(run: Run) -> None:
     task = run.topology.task
     if not run.trains and not run.topology.is_local:
         raise UserError(
-            f'--mode={run.mode} runs in one process, but {run.topology.source} makes this one {task}; leave that out'
+            f'--mode={run.mode} runs in one process, but {run.topology.source} makes this one {task}; '
+            f'unset {run.topology.source}'
         )
     if run.mode == 'train' and task.job == 'evaluator':
         raise UserError('--mode=train has no work for an evaluator; leave it out, or use --mode=train_and_evaluate')
