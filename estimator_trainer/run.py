@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator_trainer import checkpoints, saved_config
-from estimator_trainer.compat import tf
+from estimator_trainer.compat import estimator_training, tf
 from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import TrainerError, UserError
 from estimator_trainer.experiment import SESSION_HOOK, Experiment
@@ -145,11 +145,14 @@ class Run:
         if self.mode == 'train_and_evaluate' and not (self.topology.is_distributed or self.topology.has_evaluator):
             listeners.append(CheckpointListener(self._on_checkpoint))
         try:
-            self.model.estimator.train(
-                self.input.bound_input_fn(),
-                hooks=[*self.user_hooks, self.hook],
-                max_steps=max_steps,
-                saving_listeners=listeners,
+            estimator_training.train_task(
+                self.model.estimator,
+                lambda estimator: estimator.train(
+                    self.input.bound_input_fn(),
+                    hooks=[*self.user_hooks, self.hook],
+                    max_steps=max_steps,
+                    saving_listeners=listeners,
+                ),
             )
         except (tf.errors.NotFoundError, tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
             why = None if self.started else checkpoints.why_not_restored(error)

@@ -100,6 +100,23 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor
     _run(estimator.config, train, estimator.config.train_distribute, evaluate)
 
 
+def train_task(estimator: Any, train: Callable[[Any], Any]) -> None:
+    """Calls `train` with the Estimator as this task of the cluster has it, on every TensorFlow.
+
+    `Estimator.train` of TensorFlow 2.15 refuses a cluster with a strategy; `train` may call it.
+    """
+    if getattr(estimator.config, '_distribute_coordinator_mode', None) is None:
+        train(estimator)
+        return
+
+    def train_with(strategy):
+        local = _for_task(estimator, train=strategy)
+        local._config._distribute_coordinator_mode = None  # it is running already
+        train(local)
+
+    _run(estimator.config, train_with, estimator.config.train_distribute)
+
+
 def _run(config: Any, train: Callable, strategy: Any, evaluate: Callable | None = None) -> Any:
     """Calls `train` or, on an evaluator, `evaluate` with the strategy of this task, and returns the result."""
     return internals.run_distribute_coordinator(
