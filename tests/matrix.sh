@@ -11,7 +11,8 @@ set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 unset PYTHONPATH  # else the tests could import the checkout, not what pip installed
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_PROGRESS_BAR=off TF_CPP_MIN_LOG_LEVEL=3
-export PYTEST_ADDOPTS="-v -ra -n 2 --dist loadfile -p no:cacheprovider"
+# -vv: pyproject.toml has a -q, and a run that is out of time has named only the tests that it has begun.
+export PYTEST_ADDOPTS="-vv -ra -n 2 --dist loadfile -p no:cacheprovider"
 
 # TensorFlow, and the minor version of a Python 3 that it has wheels for: all four Pythons get their turn.
 declare -A pythons=([2.15]=11 [2.16]=12 [2.17]=10 [2.18]=11 [2.19]=12 [2.20]=13 [2.21]=13)

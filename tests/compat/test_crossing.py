@@ -51,6 +51,11 @@ def test_training_gives_the_numbers_of_tensorflow_2_15(kind, tmp_path):
     assert crossing.run(kind, tmp_path, ['train:5'])['train:5'] == near(WANT[kind]['train:5'])
 
 
+def test_what_other_tests_do_to_rnn_cell_does_not_matter(tmp_path, monkeypatch):
+    monkeypatch.setattr(crossing.tf1.nn, 'rnn_cell', None)
+    assert crossing.run('lstm', tmp_path, ['train:1'])['train:1'] == near(WANT['lstm']['train:5'][:1])
+
+
 @pytest.mark.parametrize('kind', crossing.KINDS)
 @pytest.mark.parametrize('writer', WRITERS)
 def test_what_another_tensorflow_has_written(writer, kind, tmp_path):
