@@ -214,6 +214,7 @@ STRATEGIES = """
 import json, sys
 from estimator_trainer import early_stopping, gin_config, strategies
 from estimator_trainer.compat import tf
+from estimator_trainer.topology import Topology
 
 strategies.set_up_devices('mirrored', gin_config.read([], [], []))
 sys.path.insert(0, sys.argv[2])

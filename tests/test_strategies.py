@@ -96,6 +96,7 @@ MAKE_ALL = """
 import json
 from estimator_trainer import gin_config, strategies
 from estimator_trainer.compat import tf
+from estimator_trainer.topology import Topology
 
 strategies.set_up_devices('mirrored', gin_config.read([], ['mirrored.cpu_replicas = 3'], []))
 made = {name: strategies.make(name, Topology(), 'test') for name in strategies.LOCAL_STRATEGIES}

@@ -6,6 +6,8 @@
 * A strategy for training in a `TF_CONFIG` cluster is run by TensorFlow's distribute coordinator: it starts this task's
   server, configures a copy of the strategy for the task and calls back in a worker context. Until then the RunConfig
   describes a single worker; the copy of it that the Estimator trains with describes the task.
+* With `experimental_distribute.remote_cluster` this process is a client: the coordinator runs the tasks of that
+  cluster, whose servers were started elsewhere, from here.
 * Without a strategy for training, or in a cluster with a `master`, `TF_CONFIG` means what it means without strategies.
 """
 
@@ -16,7 +18,6 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_trainer.compat import internals
-from estimator_trainer.errors import UserError
 
 
 def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
@@ -28,14 +29,20 @@ def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
         tf_config: The parsed `TF_CONFIG`.
 
     Raises:
-        ValueError: A strategy is given twice.
-        UserError: A remote cluster is asked for.
+        ValueError: A strategy is given twice, or two clusters are.
     """
     _merge_experimental(config)
     config._distribute_coordinator_mode = None
     cluster = tf.train.ClusterSpec(tf_config.get('cluster', {}))
+    remote_cluster = getattr(config._experimental_distribute, 'remote_cluster', None)
     if internals.get_current_worker_context():
         _describe_task(config)
+    elif config.train_distribute and remote_cluster:
+        if cluster:
+            raise ValueError('RunConfig: TF_CONFIG and experimental_distribute.remote_cluster both describe a cluster')
+        config._init_distributed_setting_from_environment_var({})
+        config._cluster_spec = remote_cluster
+        config._distribute_coordinator_mode = internals.CoordinatorMode.STANDALONE_CLIENT
     elif config.train_distribute and 'master' not in cluster.jobs:
         config._init_distributed_setting_from_environment_var({})
         config._cluster_spec = cluster
@@ -50,7 +57,8 @@ def should_run_distribute_coordinator(config: Any) -> bool:
     """Returns whether `train_and_evaluate` under this RunConfig is run by the distribute coordinator."""
     mode = getattr(config, '_distribute_coordinator_mode', None)
     # The value, not whether there is one: in tests of programs, a config may be anything that has attributes.
-    return mode == internals.CoordinatorMode.INDEPENDENT_WORKER and not internals.get_current_worker_context()
+    modes = (internals.CoordinatorMode.INDEPENDENT_WORKER, internals.CoordinatorMode.STANDALONE_CLIENT)
+    return mode in modes and not internals.get_current_worker_context()
 
 
 def estimator_train(estimator: Any, train_fn: Callable[..., Any], hooks: Sequence[Any]) -> Any:
@@ -59,8 +67,9 @@ def estimator_train(estimator: Any, train_fn: Callable[..., Any], hooks: Sequenc
         return train_fn(estimator, estimator._train_distribution, hooks)
 
     def train(strategy):
-        return train_fn(_for_task(estimator, train=strategy), strategy, hooks)
+        return train_fn(_for_task(estimator, train=strategy), strategy, _of_this_task(estimator.config, hooks))
 
+    _refuse_many_tasks(estimator.config, estimator.config.train_distribute, 'train')
     return _run(estimator.config, train, estimator.config.train_distribute)
 
 
@@ -70,8 +79,9 @@ def estimator_evaluate(estimator: Any, evaluate_fn: Callable[..., dict], hooks: 
         return evaluate_fn(estimator, estimator._eval_distribution, hooks)
 
     def evaluate(strategy):
-        return evaluate_fn(_for_task(estimator, evaluate=strategy), strategy, hooks)
+        return evaluate_fn(_for_task(estimator, evaluate=strategy), strategy, _of_this_task(estimator.config, hooks))
 
+    _refuse_many_tasks(estimator.config, estimator.config.eval_distribute, 'evaluate')
     return _run(estimator.config, evaluate, estimator.config.eval_distribute, evaluate)
 
 
@@ -90,9 +100,8 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor
         tf.compat.v1.logging.warning('TrainSpec.saving_listeners are not called under a strategy in a cluster.')
 
     def train(strategy):
-        _for_task(estimator, train=strategy).train(
-            train_spec.input_fn, hooks=list(train_spec.hooks), max_steps=train_spec.max_steps
-        )
+        hooks = _of_this_task(estimator.config, list(train_spec.hooks))
+        _for_task(estimator, train=strategy).train(train_spec.input_fn, hooks=hooks, max_steps=train_spec.max_steps)
 
     def evaluate(strategy):
         executor_cls(_for_task(estimator, evaluate=strategy), train_spec, eval_spec).run_evaluator()
@@ -117,6 +126,23 @@ def train_task(estimator: Any, train: Callable[[Any], Any]) -> None:
     _run(estimator.config, train_with, estimator.config.train_distribute)
 
 
+def _is_client(config: Any) -> bool:
+    return config._distribute_coordinator_mode == internals.CoordinatorMode.STANDALONE_CLIENT
+
+
+def _of_this_task(config: Any, hooks: Sequence[Any]) -> Sequence[Any]:
+    """Returns the hooks for the task in this thread: a client has one set for all tasks, and gives it to the chief."""
+    return hooks if not _is_client(config) or internals.get_current_worker_context().is_chief else []
+
+
+def _refuse_many_tasks(config: Any, strategy: Any, method: str) -> None:
+    if _is_client(config) and strategy.extended.experimental_between_graph:
+        raise ValueError(
+            f'Estimator.{method} cannot return what several tasks of a remote cluster have done under '
+            f'{type(strategy).__name__}: call tf.estimator.train_and_evaluate'
+        )
+
+
 def _run(config: Any, train: Callable, strategy: Any, evaluate: Callable | None = None) -> Any:
     """Calls `train` or, on an evaluator, `evaluate` with the strategy of this task, and returns the result."""
     return internals.run_distribute_coordinator(
@@ -125,6 +151,7 @@ def _run(config: Any, train: Callable, strategy: Any, evaluate: Callable | None 
         eval_fn=evaluate,
         eval_strategy=config.eval_distribute,
         mode=config._distribute_coordinator_mode,
+        cluster_spec=config.cluster_spec if _is_client(config) else None,
         session_config=config.session_config,
         rpc_layer=config.protocol or 'grpc',
     )
@@ -165,8 +192,6 @@ def _merge_experimental(config: Any) -> None:
     experimental = config._experimental_distribute
     if not experimental:
         return
-    if experimental.remote_cluster:
-        raise UserError('RunConfig: experimental_distribute.remote_cluster is gone: describe the cluster in TF_CONFIG')
     for name in ('train_distribute', 'eval_distribute'):
         given, more = getattr(config, name), getattr(experimental, name)
         if given and more:

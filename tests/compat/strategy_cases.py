@@ -4,6 +4,7 @@ The model is y = w * x with true w = 3, w = 0 at first, and gradient descent at 
 with x = 1: after n steps w is 3 * (1 - 0.8 ** n), under any strategy that averages over its replicas.
 """
 
+import collections
 import json
 import os
 import sys
@@ -131,6 +132,38 @@ def task():
         estimator, tf.estimator.TrainSpec(train_input_fn, max_steps=20), tf.estimator.EvalSpec(eval_input_fn)
     )
     return {'w': float(estimator.get_variable_value('w')), 'ps': config.num_ps_replicas, 'chief': config.is_chief}
+
+
+def server():
+    """Serves one task of $CLUSTER for a client, until it is killed."""
+    tf.distribute.Server(json.loads(os.environ['CLUSTER']), os.environ['JOB'], 0).join()
+
+
+def client():
+    """Trains in a remote cluster, $CLUSTER, whose tasks this process runs."""
+    strategy, cluster = (
+        tf.compat.v1.distribute.experimental.ParameterServerStrategy(),
+        json.loads(os.environ['CLUSTER']),
+    )
+    distribute = collections.namedtuple('DistributeConfig', 'train_distribute eval_distribute remote_cluster')
+    config = tf.estimator.RunConfig(
+        tempfile.mkdtemp(), experimental_distribute=distribute(strategy, None, cluster), save_checkpoints_steps=10
+    )
+    estimator = tf.estimator.Estimator(model_fn, config=config)
+    returned = tf.estimator.train_and_evaluate(
+        estimator, tf.estimator.TrainSpec(train_input_fn, max_steps=20), tf.estimator.EvalSpec(eval_input_fn)
+    )
+    refused = ''
+    try:
+        estimator.train(train_input_fn, max_steps=30)
+    except ValueError as error:
+        refused = str(error)
+    return {
+        'described': [config.task_type, config.cluster_spec],
+        'returned': returned,
+        'w': float(estimator.get_variable_value('w')),
+        'refused': refused,
+    }
 
 
 def main(names):

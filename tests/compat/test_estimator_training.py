@@ -92,6 +92,26 @@ def test_a_cluster_without_a_strategy(tmp_path):
     assert found == {'w': pytest.approx(w_after(20), rel=1e-5), 'ps': 1, 'chief': True}
 
 
+def test_a_client_trains_in_a_remote_cluster():
+    cluster = {'chief': [free_address()], 'ps': [free_address()]}
+    servers = [fresh.start(CASES, 'server', CLUSTER=json.dumps(cluster), JOB=job) for job in cluster]
+    try:
+        found = results('client', CLUSTER=json.dumps(cluster))['client']
+    finally:
+        for process in servers:
+            process.kill()
+            process.communicate()
+    assert (found['described'], found['returned']) == (['worker', cluster], None)
+    assert found['w'] == pytest.approx(w_after(20), rel=1e-5)
+    assert 'ParameterServerStrategyV1' in found['refused']  # what several tasks have done cannot be returned
+
+
+def test_two_clusters_are_refused(monkeypatch):
+    given = make_distribute_config(train_distribute=ONE, remote_cluster={'chief': ['h:1']})
+    with pytest.raises(ValueError, match='remote_cluster'):
+        make_config(monkeypatch, CLUSTER, ('chief', 0), experimental_distribute=given)
+
+
 class Strategy:
     """As much of a strategy as RunConfig looks at."""
 
