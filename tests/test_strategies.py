@@ -6,6 +6,7 @@ import os
 import pytest
 
 from estimator_trainer import gin_config, strategies
+from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.topology import Task, Topology
 from tests.compat import fresh
@@ -27,6 +28,11 @@ CLUSTER = Topology({'chief': ('a:1',), 'ps': ('b:1',)}, Task('chief', 0))
 )
 def test_choose(value, topology, want_name):
     assert strategies.choose(value, topology, '--strategy') == want_name
+
+
+def test_an_object_for_one_process_is_refused_in_a_cluster():
+    with pytest.raises(UserError, match='OneDeviceStrategy is for one process, but the cluster has chief:1, ps:1'):
+        strategies.make(tf.distribute.OneDeviceStrategy('/cpu:0'), CLUSTER, 'RunConfig.train_distribute')
 
 
 def test_several_training_tasks_need_a_ps():
