@@ -36,6 +36,8 @@ setup(
         'tf-keras>=2.15,<2.22',
         # tf.summary needs it, and TensorFlow 2.21 no longer brings it.
         'tensorboard>=2.15',
+        # TensorFlow 2.20 allows protobuf 7 and cannot write a graph with it; each has a lower bound of its own.
+        'protobuf<7',
         # Flags and logging of the command line.
         'absl-py>=1.4',
         # The registry of model_fns and input_fns and their configuration; 0.5.0 is the one whose parser is relied on.

@@ -100,6 +100,7 @@ _FLAGS_OF_MODES = {
     'local_cluster': TRAINING_MODES,
     'fork_tasks': TRAINING_MODES,
 }
+_CLUSTER_FLAGS = dialects.Flags._fields
 for _flag in BINDING_FLAGS:
     _flag.define(_flag.name, None, f'{_flag.help} Binds {_flag.binding}.')
 
@@ -154,7 +155,10 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
         _parse_remaining_flags(remaining)  # Nobody else can define them, so there is no need to import anything.
     if not config.sources:
         raise UserError(_nothing_to_run())
-    topology = dialects.read(dialects.Flags(*(FLAGS[name].value for name in dialects.Flags._fields)))
+    described_by = next((f'--{name}' for name in _CLUSTER_FLAGS if FLAGS[name].present), None)
+    if FLAGS.local_cluster is not None and described_by:
+        raise UserError(f'--local_cluster and {described_by} both describe a cluster; expected one of them')
+    topology = dialects.read(dialects.Flags(*(FLAGS[name].value for name in _CLUSTER_FLAGS)))
     tf_config = dialects.given()
     if 'TF_CONFIG' in os.environ and tf_config is None:
         console.say('TF_CONFIG is empty: running as if it were not set')

@@ -14,6 +14,7 @@ that reads the environment variable TF_CONFIG. Its common shape is `{"cluster": 
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -74,7 +75,7 @@ def _from_flags(flags: Flags) -> Topology:
     else:
         if flags.task_type is not None:
             raise UserError('--task_type is for --cluster=chief=host:port;..., which is not given')
-        missing = [name for name, value in legacy.items() if value is None]
+        missing = [name for name, value in legacy.items() if not value]
         if missing:
             raise UserError(f'{missing[0]} is not given; expected {", ".join(legacy)} and --task_index')
         cluster = {
@@ -88,19 +89,23 @@ def _from_flags(flags: Flags) -> Topology:
 
 
 def _cluster_flag(text: str) -> dict[str, tuple[str, ...]]:
-    cluster = {}
+    cluster: dict[str, list[str]] = {}
     for part in filter(None, (part.strip() for part in text.split(';'))):
         job, equals, addresses = part.partition('=')
         if not equals:
             raise UserError(f'--cluster: expected job=host:port,... separated by semicolons, found {part!r}')
+        if job.strip() in cluster:
+            raise UserError(f'--cluster: {job.strip()} is given twice')
         cluster[job.strip()] = [address.strip() for address in addresses.split(',')]
+    if not cluster:
+        raise UserError('--cluster: names no task; expected chief=host:port;worker=host:port,host:port;ps=host:port')
     return _cluster(cluster, '--cluster')
 
 
 def _from_tf_config(environ: Mapping[str, str]) -> Topology:
     text = _text(environ)
     try:
-        config = json.loads(text)
+        config = json.loads(text, object_pairs_hook=_without_repetition)
     except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f'TF_CONFIG is not JSON: {error}; it starts with {text[:60]!r}') from None
     if not isinstance(config, dict):
@@ -113,6 +118,8 @@ def _from_tf_config(environ: Mapping[str, str]) -> Topology:
     cluster = _cluster(config.get('cluster') or {}, 'TF_CONFIG: "cluster"')
     task = config.get('task')
     trial = _trial(task)
+    if config.get('cluster') and not cluster:
+        raise UserError(f'TF_CONFIG: "cluster": names no address; found {json.dumps(config["cluster"])}')
     if not cluster and not (isinstance(task, dict) and task.get('type') == 'evaluator'):
         return Topology(trial=trial)
     if not isinstance(task, dict) or 'type' not in task:
@@ -123,9 +130,21 @@ def _from_tf_config(environ: Mapping[str, str]) -> Topology:
     return _topology(source, cluster, found, str(config.get('run_id') or ''), trial)
 
 
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise UserError(f'TF_CONFIG: {json.dumps(repeated)} is given twice')
+    return dict(pairs)
+
+
 def _trial(task: Any) -> str:
-    trial = '' if not isinstance(task, dict) or task.get('trial') is None else str(task['trial'])
-    if trial in ('.', '..') or '/' in trial or '\\' in trial:
+    trial = task.get('trial') if isinstance(task, dict) else None
+    if trial is None or trial == '':
+        return ''
+    if isinstance(trial, int) and not isinstance(trial, bool):
+        trial = str(trial)
+    if not isinstance(trial, str) or not re.fullmatch(r'\w[\w.-]*', trial):
         raise UserError(f'TF_CONFIG: "task": "trial": expected a number or a name of a directory, found {trial!r}')
     return trial
 
@@ -137,8 +156,8 @@ def _topology(
     run_id: str = '',
     trial: str = '',
 ) -> Topology:
-    if sum(map(len, cluster.values())) <= 1 and task.job != 'evaluator':
-        return Topology(trial=trial)  # One task has no peers: it runs as a local process.
+    if sum(map(len, cluster.values())) <= 1 and task.job in ('chief', 'worker'):
+        return Topology(run_id=run_id, trial=trial)  # One task has no peers: it runs as a local process.
     launched_as, task, cluster = task, *_with_chief(task, cluster)
     return Topology(cluster, task, run_id, trial, source, launched_as if launched_as != task else None)
 
@@ -172,22 +191,28 @@ def _cluster(cluster: Any, where: str) -> dict[str, tuple[str, ...]]:
 
 def _addresses(where: str, addresses: Any) -> tuple[str, ...]:
     if isinstance(addresses, dict):
-        addresses = _without_gaps(where, addresses)
+        addresses = _by_index(where, addresses)
+    elif isinstance(addresses, list) and '' in addresses:
+        raise UserError(f'{where}: expected "host:port", found an empty address')
     if not isinstance(addresses, list) or not all(isinstance(address, str) for address in addresses):
         raise UserError(f'{where}: expected a list of "host:port", found {addresses!r}')
     for address in filter(None, addresses):
-        host, _, port = address.rpartition(':')
-        if not host or not (_is_number(port) and 0 < int(port) < 65536):
+        match = re.fullmatch(r'(?:[\w.-]+|\[[0-9A-Fa-f:.%\w]+\]):([0-9]{1,5})', address)
+        if not match or not 0 < int(match[1]) < 65536:
             raise UserError(f'{where}: expected "host:port", found {address!r}')
     return tuple(addresses)
 
 
-def _without_gaps(where: str, addresses: Mapping[str, Any]) -> list[Any]:
-    """Returns the addresses of a map by index as a list, with '' for those that it leaves out."""
+def _by_index(where: str, addresses: Mapping[str, Any]) -> list[Any]:
+    """Returns the addresses of a map by index as a list, with '' for workers that it leaves out."""
     wrong = [index for index in addresses if not (_is_number(index) and int(index) < 10_000)]
     if wrong:
         raise UserError(f'{where}: expected a list of "host:port", or a map from index to it; found index {wrong[0]!r}')
     by_index = {int(index): address for index, address in addresses.items()}
+    if len(by_index) <= max(by_index, default=-1) and 'worker' not in where:
+        raise UserError(
+            f'{where}: expected addresses of all tasks, found only those of {", ".join(map(str, by_index))}'
+        )
     return [by_index.get(index, '') for index in range(max(by_index, default=-1) + 1)]
 
 

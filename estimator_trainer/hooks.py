@@ -111,6 +111,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
             self._on_first_step([int(size) for size in sizes])
         self.examples = _add(self.examples, sizes)
         self._last_run = run_context
+        self._stopped = time.monotonic()
         self.runs += 1
         if self.runs == _RUNS_BEFORE_A_STEP and int(run_context.session.run(self._step_tensor)) == self._first_step:
             raise TrainerError(
@@ -154,7 +155,6 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self._mark_time, self._mark_examples = now, self.examples
 
     def end(self, session):
-        self._stopped = time.monotonic()
         self.step = int(session.run(self._step_tensor))
 
 

@@ -126,6 +126,12 @@ class Ledger:
         """Returns for how many seconds a task's record has been seen unchanged, by this process's own clock."""
         return time.monotonic() - self._seen.get(task, (None, time.monotonic()))[1]
 
+    def is_gone(self, task: Task) -> bool:
+        """Whether a task that has not ended by its record was a process of this host that is there no more."""
+        record = self.peer(task)
+        # Once more after the look at the process: it may have written its end meanwhile.
+        return bool(record) and record.get('state') not in ENDED and _is_gone(record) and self.peer(task) == record
+
     def old(self, task: Task) -> dict[str, Any]:
         """Returns the record of a peer that has not been heard of in this run, {} where there is none."""
         return {} if self.peer(task) else self._read(task)

@@ -13,7 +13,7 @@ from estimator_trainer.errors import RestartableError, TrainerError, UserError
 from estimator_trainer.hooks import Stopped
 from estimator_trainer.ledger import Ledger
 from estimator_trainer.run import Run
-from estimator_trainer.topology import CHIEF, EVALUATOR, Task
+from estimator_trainer.topology import CHIEF, EVALUATOR, LOCAL_CLUSTER, Task
 
 # A task that is started again after its chief has ended is done if no new chief follows within so many seconds: a few
 # where the task had not ended, more where it had, since then the job may just be run once more.
@@ -70,15 +70,20 @@ class LedgerTask:
 
     def begin(self) -> None:
         """Writes the first record, and watches peers and rivals from now on."""
-        if self.ledger.before.get('state') != ledger.DONE:
+        if self.resumes:
             # Should this process end before it trains, the next one still learns where training was interrupted.
-            self.ledger.write(input=self.ledger.before.get('input'))
+            self.ledger.write(resumes=True, input=self.ledger.before.get('input'))
         if not self.topology.is_local:
             # First: who sees the record must not compare with the terms of an earlier run.
             files.makedirs(self._directory)
             files.write(self._terms_path(self.topology.task), json.dumps(self._terms))
         self.ledger.begin()
         self.lifecycle.watch_peers(self.topology, self.ledger, self.progress)
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the process that was this task before was interrupted."""
+        return self.ledger.before.get('state', ledger.DONE) != ledger.DONE
 
     def work(self) -> None:
         """What this kind of task does."""
@@ -156,8 +161,11 @@ class LedgerTask:
 
     def lives(self, task: Task, *states: str) -> bool:
         """Whether a task's record says one of `states` and has changed lately, else the task is lost."""
-        fresh = self.ledger.peer(task).get('state') in states
-        return fresh and self.ledger.age(task) < self.lifecycle.settings.peer_timeout
+        if self.ledger.peer(task).get('state') not in states:
+            return False
+        if self.topology.source == LOCAL_CLUSTER and self.ledger.is_gone(task):
+            return False
+        return self.ledger.age(task) < self.lifecycle.settings.peer_timeout
 
     def workers(self, *states: str) -> list[str]:
         """Names the workers that live and are in one of `states`."""

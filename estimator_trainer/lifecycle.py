@@ -6,6 +6,7 @@ period, end the process.
 """
 
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -18,7 +19,7 @@ from estimator_trainer import ledger as ledger_lib
 from estimator_trainer.errors import RestartableError, UserError
 from estimator_trainer.ledger import Ledger
 from estimator_trainer.settings import Settings
-from estimator_trainer.topology import CHIEF, Task, Topology
+from estimator_trainer.topology import CHIEF, LOCAL_CLUSTER, Task, Topology
 
 _POLL_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 5.0
@@ -180,6 +181,8 @@ class Lifecycle:
                 beat = (record.get('incarnation'), record.get('beat'))
                 if record and (peer not in seen or seen[peer][0] != beat):
                     seen[peer] = (beat, time.monotonic(), record.get('host', topology.address(peer)))
+                if topology.source == LOCAL_CLUSTER and self._ledger.is_gone(peer):
+                    self._lose(f'lost {peer}: its process is gone')
                 # One that was seen and whose record cannot be read any more is as silent as one that has stopped.
                 silent = time.monotonic() - seen[peer][1] if peer in seen else 0.0
                 if state != ledger_lib.DONE and silent > self.settings.peer_timeout:
@@ -250,7 +253,8 @@ class Lifecycle:
             if now - start > seconds:
                 return False
             if now - reported > _REPORT_SECONDS:
-                self._say(f'waiting for {", ".join(missing())} ({now - start:.0f} of {seconds:g} s)')
+                limit = '' if seconds == math.inf else f' of {seconds:g}'
+                self._say(f'waiting for {", ".join(missing())} ({now - start:.0f}{limit} s)')
                 reported = now
             time.sleep(_POLL_SECONDS)
         return True

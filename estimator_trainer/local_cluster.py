@@ -53,6 +53,8 @@ def parse(spec: str) -> dict[str, int]:
                 f'--local_cluster={spec}: {part.strip()!r}: expected job:count with a count of at most {_MAX_TASKS}'
             )
         counts[job] = int(count) if colon else 1
+    if not counts.get('chief') and counts.get('worker'):  # as in a TF_CONFIG without a chief
+        counts = counts | {'chief': 1, 'worker': counts['worker'] - 1}
     return counts
 
 

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_trainer import ledger
 from estimator_trainer.topology import Topology
 
 # What may change without another input: who trains for how long, where, and what is done with it.
@@ -69,9 +68,7 @@ def key_of(bindings: Mapping[str, str], topology: Topology) -> str:
 
 
 def interrupted(before: Mapping[str, Any], key: str) -> InputPosition | None:
-    """Returns where the process with the record `before` was interrupted; None if it was not, or had other input."""
-    if before.get('state') == ledger.DONE:
-        return None
+    """Returns where the process with the record `before` was interrupted; None if it had other input, or none."""
     try:
         position = InputPosition(**before['input'])
         position.pairs = [(int(step), int(batches)) for step, batches in position.pairs]

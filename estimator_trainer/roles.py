@@ -6,10 +6,10 @@ import signal
 import time
 from typing import Any
 
-from estimator_trainer import files, ledger
+from estimator_trainer import console, files, ledger
 from estimator_trainer.compat import private, tf
 from estimator_trainer.errors import RestartableError, UserError
-from estimator_trainer.hooks import LastCheckpointHook, Stopped
+from estimator_trainer.hooks import CheckpointListener, LastCheckpointHook, Stopped
 from estimator_trainer.ledger_task import LedgerTask
 from estimator_trainer.outputs import export, predict
 from estimator_trainer.run import Run
@@ -53,7 +53,8 @@ def tell_peers(run: Run, error: BaseException) -> None:
 def foresee(run: Run) -> None:
     """Finds what this task would do with its input, for the plan."""
     if run.topology.task in run.topology.training_tasks:
-        run.resume(LedgerTask(run).ledger.before, training_went_on=False)
+        task = LedgerTask(run)
+        run.resume(task.ledger.before if task.resumes else {}, training_went_on=False)
 
 
 def _end(run: Run) -> None:
@@ -76,7 +77,7 @@ class _Local(LedgerTask):
         self.ledger.write(state=ledger.TRAINING, **self.progress())
 
     def work(self):
-        self.run.resume(self.ledger.before, training_went_on=False)
+        self.run.resume(self.ledger.before if self.resumes else {}, training_went_on=False)
         self.run.train()
         if self.lifecycle.stop is None:
             _end(self.run)
@@ -115,8 +116,11 @@ class _ClusterTask(LedgerTask):
         """Trains once the peers are there."""
         self.wait_for_peers()
         if self.lifecycle.stop is None:
-            before = self.ledger.before
-            self.run.resume(before, before.get('run') == self.chief().get('incarnation') is not None)
+            before, chief = self.ledger.before, self.chief()
+            training_went_on = before.get('run') == chief.get('incarnation') is not None
+            # A task may have ended well in a run that was interrupted: what counts is how the chief has ended.
+            interrupted = training_went_on or chief.get('resumes')
+            self.run.resume(before if interrupted else {}, training_went_on)
             self.run.train()
 
 
@@ -133,11 +137,22 @@ class _Chief(_ClusterTask):
         self._count_examples()
         if self.lifecycle.signalled:
             return
+        self._warn_of_unread_input()
         self.ledger.write(state=ledger.TRAINED, **self.progress())
         self.lifecycle.needs_peers = False
         if self.run.mode == 'train' or not self._evaluated_elsewhere():
             _end(self.run)
         self._wait_for_ends()
+
+    def _warn_of_unread_input(self) -> None:
+        """Tells of workers that have not used up their part of an input that has ended."""
+        if self.run.summary.stopped_because != 'end_of_input' or self.lifecycle.settings.end_policy == 'chief':
+            return
+        for task in self.topology.training_tasks[1:]:
+            record = self.ledger.peer(task)
+            if record.get('state') != ledger.DONE:
+                how = record.get('cause') or ('is lost' if record else 'has not started')
+                self.run.report.warn(f'{task} has not used up its part of the input: {how}')
 
     def _wait_for_ends(self) -> None:
         """Lets ps and workers end first, so that the table of all tasks tells how."""
@@ -178,7 +193,15 @@ class _Chief(_ClusterTask):
             save_steps=config.save_checkpoints_steps,
             # Under a strategy the Estimator makes another scaffold, and its saver is that of the graph.
             scaffold=scaffold if config.train_distribute is None else None,
+            # So that the position in the input is never older than the checkpoint.
+            listeners=[CheckpointListener(self._note_checkpoint)],
         )
+
+    def _note_checkpoint(self, step: int) -> None:
+        try:
+            self.ledger.write(**self.progress())
+        except Exception as error:  # as with a heartbeat, one that fails is no reason to end the training
+            console.say(f'cannot write the position of step {step} in the input: {error}')
 
     def _end_training(self) -> None:
         """Has the workers stop, so that the last checkpoint, saved after this, holds all their updates."""

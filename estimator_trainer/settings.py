@@ -7,6 +7,7 @@ import gin
 from estimator_trainer.errors import RestartableError, UserError
 
 _LONGEST = 7 * 24 * 3600
+_SHORTEST_PEER_TIMEOUT = 10
 _END_POLICIES = ('all_workers', 'chief')
 # The modes that train; the others work with a checkpoint.
 TRAINING_MODES = ('train_and_evaluate', 'train')
@@ -64,6 +65,11 @@ def trainer(
     resume_input: bool = Settings.resume_input,
 ) -> Settings:
     """Returns the settings as gin has bound them; see `Settings`."""
+    if isinstance(peer_timeout, int | float) and peer_timeout < _SHORTEST_PEER_TIMEOUT:
+        raise UserError(
+            f'trainer.peer_timeout: expected at least {_SHORTEST_PEER_TIMEOUT}, since heartbeats come every 5 s; '
+            f'found {peer_timeout!r}'
+        )
     return Settings(
         startup_timeout, peer_timeout, grace_period, throttle_secs, restart_exit_code, end_policy, resume_input
     )

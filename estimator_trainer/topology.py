@@ -69,7 +69,7 @@ class Topology:
     def counts(self) -> str:
         """The number of tasks of each job, as `--local_cluster` takes it."""
         counts = {job: len(self.cluster.get(job, ())) for job in JOBS}
-        return ', '.join(f'{job}:{count}' for job, count in counts.items() if count)
+        return ', '.join(f'{job}:{count}' for job, count in counts.items() if count) or 'no task'
 
     @property
     def is_local(self) -> bool:

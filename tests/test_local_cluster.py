@@ -15,6 +15,7 @@ from estimator_trainer.errors import UserError
         (' chief , ps:2 ', {'chief': 1, 'ps': 2}),
         ('master:1,ps:1', {'chief': 1, 'ps': 1}),
         ('chief:1,worker:0,ps:1', {'chief': 1, 'worker': 0, 'ps': 1}),
+        ('worker:2,ps:1', {'chief': 1, 'worker': 1, 'ps': 1}),
     ],
 )
 def test_parse(spec, want_counts):
@@ -65,11 +66,13 @@ def test_mistakes_start_nothing(tmp_path, monkeypatch, spec, model_dir, want_tex
     assert [path.name for path in tmp_path.iterdir()] == ['file']
 
 
-@pytest.mark.parametrize('form', [['--local_cluster', 'x'], ['--local_cluster=x'], ['-local_cluster=x'], []])
+@pytest.mark.parametrize(
+    'form', [['--local_cluster', 'x'], ['--local_cluster=x'], ['-local_cluster=x'], ['--fork_tasks'], []]
+)
 def test_the_tasks_get_all_arguments_but_this_one(form):
     others = ['--gin_file=a.gin', '--gin_param', 'local_cluster.x = 1', '--model_dir', 'local_cluster']
-    assert local_cluster._without_local_cluster(['program', *others, *form]) == others
-    assert local_cluster._without_local_cluster(['program', *form, *others]) == others
+    assert local_cluster._without_own_flags(['program', *others, *form]) == others
+    assert local_cluster._without_own_flags(['program', *form, *others]) == others
 
 
 def test_a_reserved_port_is_for_those_who_share_it():

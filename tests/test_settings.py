@@ -11,10 +11,16 @@ def test_unbound_settings_are_the_defaults(clean_gin):
     assert trainer() == Settings()
 
 
+def test_a_peer_is_not_lost_between_two_heartbeats(clean_gin):
+    gin.bind_parameter('trainer.peer_timeout', 1)
+    with pytest.raises(UserError, match=r'trainer\.peer_timeout: expected at least 10, .*found 1'):
+        trainer()
+
+
 def test_each_binding_reaches_its_own_field(clean_gin):
     want = {
         'startup_timeout': 1,
-        'peer_timeout': 2.5,
+        'peer_timeout': 12.5,
         'grace_period': 3,
         'throttle_secs': 0,
         'restart_exit_code': 75,

@@ -11,6 +11,7 @@ from estimator_trainer.errors import UserError
 
 FIRST, LAST = (2, 15), (2, 21)  # the TensorFlow versions supported, both included
 LAST_WITH_ESTIMATOR = (2, 15)
+_PROTOBUF_7_BREAKS = (2, 20)  # those before it do not allow protobuf 7
 LEGACY_KERAS = 'TF_USE_LEGACY_KERAS'
 
 # One build of TensorFlow each, all of which install the same `tensorflow` package.
@@ -68,6 +69,9 @@ def problems() -> Iterator[Problem]:
         yield Problem(f'TensorFlow {found} found without tensorflow-estimator', mend)
     elif estimator and _minor(estimator) != LAST_WITH_ESTIMATOR:
         yield Problem(f'tensorflow-estimator {estimator} found, 2.15.0 expected', mend)
+    protobuf = _version('protobuf')
+    if minor == _PROTOBUF_7_BREAKS and protobuf and _minor(protobuf)[0] >= 7:
+        yield Problem(f'TensorFlow {found} cannot write graphs with protobuf {protobuf}', 'pip install "protobuf<7"')
     if not needs().legacy_keras:
         return
     keras = _version('tf-keras')

@@ -189,7 +189,7 @@ def test_a_task_that_all_need(cluster, victim, number, want_codes):
     result = job.finish(timeout=100)
     codes = {task: row['exit'] for task, row in result.tasks.items()}
     assert {task: codes[task] for task in want_codes} == {task: str(code) for task, code in want_codes.items()}
-    assert time.monotonic() - began < 75
+    assert time.monotonic() - began < 95
     summary = program.summary(cluster.model_dir)
     if victim != 'chief:0':
         assert (summary['status'], victim in summary['error']) == ('failed', True)
@@ -238,15 +238,20 @@ def test_tasks_end_when_the_launcher_is_killed(cluster):
     assert not processes_in(cluster.model_dir)
 
 
-def test_an_interrupted_cluster_goes_on_in_its_input(cluster):
+@pytest.mark.parametrize(
+    ('number', 'victim', 'want_code'), [(signal.SIGTERM, '', 143), (signal.SIGKILL, 'chief:0', 138)]
+)
+def test_an_interrupted_cluster_goes_on_in_its_input(cluster, number, victim, want_code):
     (cluster.project / 'resuming_module.py').write_text((program.TESTS / 'resuming_module.py').read_text())
     (cluster.project / 'my.gin').write_text(resuming_module.GIN)
     arguments = ['--gin_param=NoteHook.seconds = 0.1', '--gin_param=numbers_input_fn.examples = 400']
     job = cluster('chief:1,worker:1,ps:1', *arguments)
     job.wait_until('worker:0', 'training', steps=10)
-    job.launcher.send_signal(signal.SIGTERM)
-    job.finish().check(143)
-    first = program.summary(cluster.model_dir)
+    if victim:
+        job.signal(victim, number)
+    else:
+        job.launcher.send_signal(number)
+    job.finish().check(want_code)
     result = cluster('chief:1,worker:1,ps:1', *arguments).finish().check()
     assert 'batches that an interrupted run has trained on' in result.logs['worker:0']
     batches = {
@@ -255,8 +260,7 @@ def test_an_interrupted_cluster_goes_on_in_its_input(cluster):
     }
     numbers = [number for of_task in batches.values() for batch in of_task for number in batch]
     assert set(numbers) == set(range(400))
-    # What a task had just trained on when it was told to stop may come once more.
-    assert len(numbers) - 400 <= 4 * 2 * len(batches)
-    second = program.summary(cluster.model_dir)
-    assert (first['stopped_because'], second['stopped_because']) == ('signal', 'end_of_input')
-    assert second['final_step'] - len(numbers) // 4 in (0, 1)
+    # What the checkpoint does not hold comes once more, and what a task had trained on in the last seconds before it.
+    lost = len(numbers) // 4 - program.summary(cluster.model_dir)['final_step']
+    assert len(numbers) - 400 <= 4 * (lost + 2 + (60 if victim else 2))
+    assert program.summary(cluster.model_dir)['stopped_because'] == 'end_of_input'

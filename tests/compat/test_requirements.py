@@ -39,6 +39,8 @@ def installed(monkeypatch):
         ({**FITS, 'tensorflow': None, 'tensorflow-cpu': '2.18.1', 'tf-keras': '2.18.0'}, True, True),
         ({**FITS, 'keras': None}, True, True),
         (FITS, True, True),
+        ({**FITS, 'protobuf': '7.36.2'}, True, True),
+        ({**FITS, 'tensorflow': '2.20.0', 'tf-keras': '2.20.1', 'protobuf': '6.33.0'}, True, True),
     ],
 )
 def test_needs(installed, versions, want_bridge, want_legacy_keras):
@@ -52,6 +54,10 @@ def test_needs(installed, versions, want_bridge, want_legacy_keras):
         ({'tensorflow': '2.14.1'}, ['2.14.1', '2.15 to 2.21']),
         ({'tensorflow': '2.22.0.dev20260101'}, ['2.22.0.dev20260101', '2.15 to 2.21']),
         ({'tensorflow': None}, ['not installed', 'pip install "tensorflow==2.21.*"']),
+        (
+            {'tensorflow': '2.20.0', 'tf-keras': '2.20.1', 'protobuf': '7.36.2'},
+            ['TensorFlow 2.20.0 cannot write graphs with protobuf 7.36.2', 'pip install "protobuf<7"'],
+        ),
         ({'tf-keras': None}, ['2.21.0', 'none', 'pip install "tf-keras==2.21.*"']),
         ({'tf-keras': '2.20.1'}, ['2.21.0', '2.20.1', 'pip install "tf-keras==2.21.*"']),
         ({'tensorflow-estimator': None}, ['2.21.0', 'pip install "tensorflow-estimator==2.15.0"']),
