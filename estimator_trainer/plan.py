@@ -265,7 +265,8 @@ def _writes(run: Run) -> list[str]:
         names = ['config.gin', 'operative_config.gin', 'run/summary.json', 'graph.pbtxt', 'events.out.tfevents.*']
         names += ['checkpoint', 'model.ckpt-*'] if _saving(run) != 'never' else []
         names += ['eval/events.out.tfevents.*'] if run.mode == 'train_and_evaluate' else []
-    names += ['run/<task>.json'] if not run.topology.is_local else []
+        names += ['run/chief-0.json'] if run.topology.is_local else []
+    names += ['run/<task>.json', 'run/<task>.job.json'] if not run.topology.is_local else []
     exporters = run.exports.final_exporters if run.mode == 'train' else run.experiment.exporters
     paths = [os.path.join(run.model_dir, name) for name in names]
     paths += [os.path.join(run.exports.path_of(exporter), '*') for exporter in exporters]
