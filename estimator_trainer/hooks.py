@@ -144,6 +144,8 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
     def leave_out(self, seconds: float) -> None:
         """Takes time that did not go into training, such as for an evaluation, out of all rates."""
         self._started += seconds
+        if self.runs:
+            self._stopped += seconds  # the time of the last step
         self._mark_time += seconds
 
     def _report(self, loss: float) -> None:

@@ -195,7 +195,7 @@ MISTAKES = {
     'brackets in model_dir': (['--gin_file=my.gin', '--model_dir=M[1]'], ['RunConfig.model_dir', "'M[1]'"]),
     'local cluster': (['--gin_file=my.gin', '--local_cluster=chief:1,wroker:1'], ["'wroker'", "did you mean 'worker'"]),
     'local cluster without ps': (['--gin_file=my.gin', '--local_cluster=chief:1,worker:1'], ['at least one ps']),
-    'local cluster without chief': (['--gin_file=my.gin', '--local_cluster=worker:1,ps:1'], ['exactly one chief']),
+    'local cluster without chief': (['--gin_file=my.gin', '--local_cluster=ps:1'], ['exactly one chief']),
 }
 
 

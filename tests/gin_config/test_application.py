@@ -8,13 +8,13 @@ from tests.gin_config.helpers import apply, error_of, inner, plain, write
 
 
 def test_the_last_one_wins_and_flags_come_last(directory):
-    write(directory / 'a.gin', 'trainer.grace_period = 1\ntrainer.peer_timeout = 1\ntrainer.startup_timeout = 1')
-    write(directory / 'b.gin', 'trainer.peer_timeout = 2\ntrainer.startup_timeout = 2')
+    write(directory / 'a.gin', 'trainer.grace_period = 1\ntrainer.peer_timeout = 11\ntrainer.startup_timeout = 1')
+    write(directory / 'b.gin', 'trainer.peer_timeout = 12\ntrainer.startup_timeout = 2')
     params = ['trainer.startup_timeout = 3', 'trainer.startup_timeout = 4\ntrainer.throttle_secs = 4']
     overrides = {'trainer.throttle_secs': ('--throttle', 5)}
     apply(*params, gin_files=['a.gin', 'b.gin'], overrides=overrides)
     settings = trainer()
-    assert (settings.grace_period, settings.peer_timeout, settings.startup_timeout) == (1, 2, 4)
+    assert (settings.grace_period, settings.peer_timeout, settings.startup_timeout) == (1, 12, 4)
     assert settings.throttle_secs == 5
 
 
