@@ -135,12 +135,13 @@ def _refuse_second(run: pathlib.Path) -> None:
 
 
 class _Files:
-    """The local file system, to be read."""
+    """The local file system, without TensorFlow."""
 
     def makedirs(self, path: str) -> None:
-        raise NotImplementedError
+        os.makedirs(path, exist_ok=True)
 
-    write = makedirs
+    def write(self, path: str, text: str) -> None:
+        pathlib.Path(path).write_text(text)
 
     def read(self, path: str) -> str:
         return pathlib.Path(path).read_text()

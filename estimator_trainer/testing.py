@@ -17,6 +17,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from estimator_trainer.ledger import ENDED
+
 _TAIL_LINES = 40
 
 
@@ -87,8 +89,10 @@ class LocalCluster:
             self.launcher.send_signal(signal.SIGKILL)
             for path in self._run.glob('*.json'):
                 with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                    os.kill(json.loads(path.read_text())['pid'], signal.SIGKILL)
-            self.launcher.communicate()
+                    record = json.loads(path.read_text())
+                    if record['state'] not in ENDED:  # else another process may have its id now
+                        os.kill(record['pid'], signal.SIGKILL)
+            self.launcher.communicate(timeout=30)
 
     def record(self, task: str) -> dict[str, Any]:
         """Returns what a task ('worker:1') has last written of itself to the ledger, {} while there is nothing."""
