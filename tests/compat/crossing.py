@@ -29,9 +29,6 @@ import numpy as np
 from estimator_trainer.compat import tf
 
 tf1 = tf.compat.v1
-# Keras's cell, taken before any test runs: after some tests the name stands for TensorFlow's own copy, which draws
-# other initial values.
-LSTMCell = tf1.nn.rnn_cell.LSTMCell
 
 # Training goes on after a multiple of BATCHES steps: there the input begins again, restarted or not.
 BATCH, BATCHES, CLASSES, SIDE = 8, 5, 3, 6
@@ -91,7 +88,7 @@ def embedding(features, training):
 
 def lstm(features, training):
     sequences = tf.reshape(features['x'], [-1, SIDE, SIDE])
-    outputs, _ = tf1.nn.dynamic_rnn(LSTMCell(5), sequences, dtype=tf.float32)
+    outputs, _ = tf1.nn.dynamic_rnn(tf1.nn.rnn_cell.LSTMCell(5), sequences, dtype=tf.float32)
     return tf1.layers.dense(outputs[:, -1], CLASSES), tf1.train.RMSPropOptimizer(0.01)
 
 
