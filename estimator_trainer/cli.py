@@ -180,7 +180,7 @@ def _run(argv: list[str], lifecycle: Lifecycle) -> int:
     strategy = _strategy(config, topology)
 
     _import_tensorflow(lifecycle)
-    strategies.set_up_devices(strategy, config)  # before a user module can run an op that would fix them
+    strategies.set_up_devices(strategy, config, topology)  # before a user module can run an op that would fix them
     _import_modules(config)
     _parse_remaining_flags(remaining)
     from estimator_trainer import job

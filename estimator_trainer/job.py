@@ -61,6 +61,12 @@ def perform(request: Request, topology: Topology, lifecycle: Lifecycle) -> int:
         # So that config.gin repeats this run too; as good as no seed, since each start draws another.
         overrides[_SEED] = (_DRAWN, random.SystemRandom().randrange(2**31))
     gin_config.apply(request.config, overrides)
+    if topology.task.job in ('ps', 'evaluator') and not isinstance(
+        request.config.literal('RunConfig.train_distribute'), str | None
+    ):
+        # These do not train, and the constructor of a strategy for many workers fails in an evaluator.
+        with gin.unlock_config():
+            gin.bind_parameter('tf.estimator.RunConfig.train_distribute', None)
     bindings = gin_config.bindings(request.config, overrides)
     # User modules may be imported late, which registers configurables; a locked config would refuse them.
     with gin.unlock_config():

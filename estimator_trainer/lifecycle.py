@@ -12,14 +12,14 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from estimator_trainer import ledger as ledger_lib
 from estimator_trainer.errors import RestartableError, UserError
 from estimator_trainer.ledger import Ledger
 from estimator_trainer.settings import Settings
-from estimator_trainer.topology import CHIEF, LOCAL_CLUSTER, Task, Topology
+from estimator_trainer.topology import CHIEF, EVALUATOR, LOCAL_CLUSTER, Task, Topology
 
 _POLL_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 5.0
@@ -69,6 +69,11 @@ class Lifecycle:
         self._before_abort: list[Callable[[str, int], None]] = []
         self._closed = threading.Event()
         self._signal_time = 0.0
+
+    @property
+    def restarts(self) -> bool:
+        """Whether this process was told to stop in such a way that it, or what restarts it, is to go on later."""
+        return self.stop is not None and bool(self.stop.exit_code)
 
     @property
     def signalled(self) -> bool:
@@ -179,6 +184,9 @@ class Lifecycle:
                 if peer == CHIEF and state in _CHIEF_HAS_ENDED and self.stop is None:
                     self._follow_chief(record.get('cause'), topology.task.job)
                 beat = (record.get('incarnation'), record.get('beat'))
+                if self.training and topology.is_collective and peer in seen and peer != EVALUATOR:
+                    if seen[peer][0][0] not in (None, beat[0]) and beat[0] is not None:
+                        self._lose(f'{peer} was started anew, and each step needs what it was before')
                 if record and (peer not in seen or seen[peer][0] != beat):
                     seen[peer] = (beat, time.monotonic(), record.get('host', topology.address(peer)))
                 if topology.source == LOCAL_CLUSTER and self._ledger.is_gone(peer):
@@ -195,6 +203,17 @@ class Lifecycle:
             self._say(f'{CHIEF} is {cause}: stopping')
         if job == 'worker':
             self._later(self.settings.grace_period if self.training else 1.0, self._leave)
+
+    def stop_with(self, peers: Sequence[Task]) -> None:
+        """Stops since peers do, who were told to by a signal; those with whom this task makes each step."""
+        if self.stop is None:
+            who = ', '.join(map(str, peers))
+            self.stop = Stop('signal_to_peer', self.settings.restart_exit_code)
+            self.needs_peers = False  # they end, too
+            seconds = self.settings.grace_period
+            self._say(f'{who} was told to stop by a signal: all tasks stop after this step, within {seconds:g} s')
+            message = f'{who} was told to stop, and the training has not ended within {seconds:g} s: ended'
+            self._later(seconds, lambda: self.abort(f'{message}{self.last_words()}', self.stop.exit_code))
 
     def _leave(self) -> None:
         """Ends a worker that is blocked, in a step or in its start, although nobody will serve it any more."""
@@ -234,7 +253,7 @@ class Lifecycle:
                     if is_a_server_of_others(peer):
                         continue
                     result.append(f'{peer} ({topology.address(peer)}): not started')
-                elif peer in topology.connects_to and peer != CHIEF and not _answers(topology.address(peer)):
+                elif peer in topology.connects_to and not _answers(topology.address(peer)):
                     result.append(f'{peer} ({topology.address(peer)}): does not answer')
             return result
 

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from estimator_trainer import checkpoints, serving, specs, user_fns
-from estimator_trainer.compat import private, tf
+from estimator_trainer import checkpoints, serving, specs, synchronous, user_fns
+from estimator_trainer.compat import collective, private, tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.experiment import Experiment
 from estimator_trainer.rehearsal import Rehearsal
@@ -25,6 +25,7 @@ class Model:
 
     Attributes:
         chief_hook: given the Scaffold of a training, returns one more hook for the chief.
+        last_hooks: the hooks of a task that steps together with others, which come after all others.
     """
 
     def __init__(self, experiment: Experiment, config: tf.estimator.RunConfig, topology: Topology):
@@ -32,6 +33,7 @@ class Model:
         self._config = config
         self._topology = topology
         self.chief_hook: Callable[[tf.compat.v1.train.Scaffold], tf.compat.v1.train.SessionRunHook] | None = None
+        self.last_hooks: list[tf.compat.v1.train.SessionRunHook] = []
 
     @functools.cached_property
     def rehearsal(self) -> Rehearsal:
@@ -97,11 +99,17 @@ class Model:
             if self.chief_hook is not None and mode == _ModeKeys.TRAIN:
                 hook = self.chief_hook(spec.scaffold)
                 spec = spec._replace(training_chief_hooks=[*spec.training_chief_hooks, hook])
+            if self.last_hooks and mode == _ModeKeys.TRAIN:
+                chief_hooks = spec.training_chief_hooks if self._topology.is_chief else ()
+                hooks = [*spec.training_hooks, *chief_hooks, *self.last_hooks]
+                spec = spec._replace(training_hooks=hooks, training_chief_hooks=[])
             return spec
 
-        bound = user_fns.bind_model_fn(model_fn, config.tf_random_seed, finish)
+        bound = user_fns.bind_model_fn(model_fn, config.tf_random_seed, finish, synchronous.unwrap)
         params = dict(self._experiment.params)
-        return tf.estimator.Estimator(bound, config=config, params=params, warm_start_from=warm_start)
+        steps_with_others = self._topology.is_collective and config.train_distribute is not None
+        kind = collective.CollectiveEstimator if steps_with_others else tf.estimator.Estimator
+        return kind(bound, config=config, params=params, warm_start_from=warm_start)
 
     def _finish(self, spec: tf.estimator.EstimatorSpec, mode: str) -> tf.estimator.EstimatorSpec:
         if mode == _ModeKeys.PREDICT:

@@ -60,7 +60,8 @@ def _required(run: Run) -> list[str]:
     """Returns the graphs that this task will build."""
     experiment, job = run.experiment, run.topology.task.job
     if job in ('worker', 'ps'):  # A worker's graph is built soon enough, and by the chief.
-        return ['train'] if run.options.plan and job == 'worker' else []
+        # But one whose input is empty would have all others wait for its first step.
+        return ['train'] if job == 'worker' and (run.options.plan or run.topology.is_collective) else []
     if run.mode == 'train':
         return ['train', *['export'] * bool(run.exports.final_exporters)]
     if run.mode == 'train_and_evaluate':

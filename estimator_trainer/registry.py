@@ -62,8 +62,8 @@ FAMILIES = (
     _Family('tf.keras.losses', keras.losses, '(?!Loss|Reduction)[A-Z]+[a-z].+'),
     _Family('tf.keras.initializers', keras.initializers, '(?!Initializer)[A-Z].+'),
     _Family('tf.keras.regularizers', keras.regularizers, '(?!Regularizer)[A-Z].+'),
-    _Family('tf.distribute', tf.distribute, 'MirroredStrategy|OneDeviceStrategy|ReductionToOneDevice'),
-    _Family('tf.distribute', tf.distribute.experimental, 'CentralStorageStrategy'),
+    _Family('tf.distribute', tf.distribute, '(Mirrored|MultiWorkerMirrored|OneDevice)Strategy|ReductionToOneDevice'),
+    _Family('tf.distribute', tf.distribute.experimental, 'CentralStorageStrategy|CommunicationOptions'),
     # That of TensorFlow 2 is another one, which Estimator cannot use.
     _Family('tf.distribute', v1.distribute.experimental, 'ParameterServerStrategy'),
 )

@@ -1,12 +1,15 @@
 """What each task does: a local process, and the chief, workers, parameter servers and evaluator of a cluster."""
 
+import atexit
 import json
 import os
+import shutil
 import signal
+import tempfile
 import time
 from typing import Any
 
-from estimator_trainer import console, files, ledger
+from estimator_trainer import console, files, ledger, strategies
 from estimator_trainer.compat import private, tf
 from estimator_trainer.errors import RestartableError, UserError
 from estimator_trainer.hooks import CheckpointListener, LastCheckpointHook, Stopped
@@ -14,6 +17,7 @@ from estimator_trainer.ledger_task import LedgerTask
 from estimator_trainer.outputs import export, predict
 from estimator_trainer.run import Run
 from estimator_trainer.summary import finite
+from estimator_trainer.synchronous import Group, VotingHook, hooks
 from estimator_trainer.topology import CHIEF, EVALUATOR
 
 _AT_WORK = (ledger.STARTING, ledger.TRAINING, ledger.SERVING)
@@ -39,6 +43,8 @@ def perform(run: Run) -> None:
         'ps': _ParameterServer,
         'evaluator': _Evaluator,
     }
+    if run.topology.is_collective:
+        roles |= {'chief': _CollectiveChief, 'worker': _CollectiveWorker}
     roles[task.job](run).perform()
 
 
@@ -104,7 +110,7 @@ class _ClusterTask(LedgerTask):
                 task.job,
                 task.index,
                 protocol=config.protocol,
-                config=config.session_config,
+                config=strategies.server_config(config),
             )
         except tf.errors.OpError as error:
             raise RestartableError(f'{task} cannot listen on {self.topology.address(task)}: {error.message}') from None
@@ -130,12 +136,10 @@ class _Chief(_ClusterTask):
     def work(self):
         self._server = self.start_server()
         self.run.examples_elsewhere = None  # until the workers have ended
-        if self.run.config.save_checkpoints_steps or self.run.config.save_checkpoints_secs:
-            self.run.model.chief_hook = self._checkpoint_hook
-        self.run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING)
+        self._prepare_training()
         self.train()
         self._count_examples()
-        if self.lifecycle.signalled:
+        if self.lifecycle.restarts:
             return
         self._warn_of_unread_input()
         self.ledger.write(state=ledger.TRAINED, **self.progress())
@@ -143,6 +147,11 @@ class _Chief(_ClusterTask):
         if self.run.mode == 'train' or not self._evaluated_elsewhere():
             _end(self.run)
         self._wait_for_ends()
+
+    def _prepare_training(self) -> None:
+        if self.run.config.save_checkpoints_steps or self.run.config.save_checkpoints_secs:
+            self.run.model.chief_hook = self._checkpoint_hook
+        self.run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING)
 
     def _warn_of_unread_input(self) -> None:
         """Tells of workers that have not used up their part of an input that has ended."""
@@ -236,6 +245,67 @@ class _Chief(_ClusterTask):
             if record.get('state') == ledger.TRAINING or (record.get('took_over') or 0) > self.ledger.started:
                 counts.append(None)
         self.run.examples_elsewhere = None if None in counts else sum(counts)
+
+
+class _CollectiveTask(_ClusterTask):
+    """A training task that makes each step together with the others, and decides together with them."""
+
+    def _prepare_training(self) -> None:
+        run, config, settings = self.run, self.run.config, self.lifecycle.settings
+        tasks = self.topology.training_tasks
+        group = Group(
+            tasks, tasks.index(self.topology.task), run.input.position.per_step, settings.uneven_input == 'pad'
+        )
+        run.input.share(group)
+        run.voting = VotingHook(
+            group,
+            signalled=lambda: self.lifecycle.signalled,
+            on_signal=self.lifecycle.stop_with,
+            save_secs=config.save_checkpoints_secs,
+            save_steps=config.save_checkpoints_steps,
+            max_steps=run.experiment.max_steps,
+            finite=run.input_is_finite,
+        )
+        run.model.last_hooks = hooks(run.voting, config, self._output_directory())
+        run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING, **self.progress())
+
+    def _output_directory(self) -> str:
+        if self.topology.is_chief:
+            return self.run.model_dir
+        # A save may need all tasks; what a worker writes is of no use to anybody.
+        scratch = tempfile.mkdtemp(prefix='estimator_trainer-worker-')
+        atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+        return scratch
+
+    def progress(self):
+        voting = self.run.voting
+        return super().progress() | ({'unread': voting.unread} if voting is not None and voting.unread != 0 else {})
+
+
+class _CollectiveWorker(_CollectiveTask):
+    def work(self):
+        self._server = self.start_server()
+        if not self.run.nothing_to_train():
+            self._prepare_training()
+            self.train()
+
+
+class _CollectiveChief(_CollectiveTask, _Chief):
+    def _count_examples(self) -> None:
+        # They end with the same step, so they need only the time to save.
+        self.lifecycle.wait_until(lambda: not self._training(), self.lifecycle.settings.grace_period, self._training)
+        super()._count_examples()
+
+    def _warn_of_unread_input(self) -> None:
+        for note in self.run.voting.notes if self.run.voting is not None else ():
+            self.run.report.warn(note)
+        unread = {task: self.ledger.peer(task).get('unread', 0) for task in self.topology.training_tasks[1:]}
+        for task, count in ({CHIEF: self.run.voting.unread} | unread).items():
+            if count != 0:
+                what = f'{count:,} examples' if count else 'examples'
+                self.run.report.warn(
+                    f"{what} of {task} were not trained on; trainer.uneven_input = 'pad' leaves none out"
+                )
 
 
 class _Worker(_ClusterTask):

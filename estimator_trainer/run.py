@@ -24,6 +24,7 @@ from estimator_trainer.resumption import InputPosition
 from estimator_trainer.run_config import RunConfig
 from estimator_trainer.settings import TRAINING_MODES
 from estimator_trainer.summary import INTERRUPTED, Summary
+from estimator_trainer.synchronous import VotingHook
 from estimator_trainer.topology import LOCAL_CLUSTER, Topology
 from estimator_trainer.training_input import TrainingInput
 from estimator_trainer.user_fns import bind_input_fn
@@ -39,6 +40,7 @@ class Run:
         examples_elsewhere: number of examples that other tasks have trained on; None where they cannot be counted.
         outcome: further facts for the table at the end.
         input: the training input.
+        voting: what decides with the other tasks that step together with this one; None where none does.
         model: the Estimators, and their graphs, built once before anything is written.
     """
 
@@ -69,6 +71,7 @@ class Run:
         self._skipped: set[int] = set()
         self.outcome: dict[str, str] = {}
         self._saved_step = 0
+        self.voting: VotingHook | None = None
         self.input = TrainingInput(experiment.train_input_fn, topology, self.config, options.bindings)
 
     def _temporary_model_dir(self) -> str:
@@ -133,8 +136,8 @@ class Run:
             self.report.warn(self.input.warning)
         self.hook = TrainingHook(
             every_n_steps=self.config.log_step_count_steps,
-            last_step=max_steps if self.topology.is_distributed else None,
-            should_stop=lambda: self.lifecycle.stop is not None,
+            last_step=max_steps if self.topology.has_ps else None,
+            should_stop=lambda: self.lifecycle.stop is not None and self.voting is None,
             before_session=self.before_session,
             on_start=self._on_start,
             on_first_step=self._on_first_step,
@@ -183,6 +186,10 @@ class Run:
         """Returns whether max_steps has been reached before."""
         checkpoint, max_steps = checkpoints.newest(self.model_dir), self.experiment.max_steps
         return max_steps is not None and checkpoint is not None and checkpoints.step_of(checkpoint) >= max_steps
+
+    def input_is_finite(self) -> bool:
+        """Whether the training input is not known to repeat without end."""
+        return self.model.rehearsal.train().cardinality() != tf.data.INFINITE_CARDINALITY
 
     # What the roles of a cluster have to say to the training.
 
@@ -247,6 +254,8 @@ class Run:
         max_steps = self.experiment.max_steps
         if max_steps is not None and self.summary.final_step >= max_steps:
             return 'max_steps'
+        if self.voting is not None and self.voting.stopped_because:
+            return self.voting.stopped_because
         if self.hook.stopped_by_hook:
             return 'early_stopping'
         return self.lifecycle.stop.reason if self.lifecycle.stop else 'end_of_input'

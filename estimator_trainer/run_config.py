@@ -55,15 +55,16 @@ def _run_config(*, topology: Topology, **fields: Any) -> tf.estimator.RunConfig:
         raise UserError(f'RunConfig.tf_random_seed (--seed): expected 0 to {2**32 - 1}, found {seed}')
     # Whatever trains, evaluation runs in one process; on one device unless it is told otherwise.
     fields.setdefault('eval_distribute', 'none')
+    strategies.export_tf_config(topology)
     for name, of in (('train_distribute', topology), ('eval_distribute', Topology())):
         where = f'RunConfig.{name}'
-        fields[name] = strategies.make(strategies.choose(fields.get(name), of, where), of, where)
-    if topology.task.job in ('ps', 'evaluator'):
-        # These do not train; under a strategy for training, RunConfig would call each of them the chief.
-        fields['train_distribute'] = None
+        chosen = strategies.choose(fields.get(name), of, where)
+        if name == 'train_distribute' and topology.task.job in ('ps', 'evaluator'):
+            # These do not train; under a strategy for training, RunConfig would call each of them the chief.
+            chosen = 'none'
+        fields[name] = strategies.make(chosen, of, where)
     cpus = max(strategies.cpu_count(fields['train_distribute']), strategies.cpu_count(fields['eval_distribute']))
     fields['session_config'] = _session_config(fields.get('session_config'), cpus)
-    strategies.export_tf_config(topology)
     try:
         return tf.estimator.RunConfig(**fields)
     except (ValueError, TypeError, AttributeError) as error:

@@ -9,6 +9,7 @@ from estimator_trainer.errors import RestartableError, UserError
 _LONGEST = 7 * 24 * 3600
 _SHORTEST_PEER_TIMEOUT = 10
 _END_POLICIES = ('all_workers', 'chief')
+_UNEVEN_INPUTS = ('stop', 'pad')
 # The modes that train; the others work with a checkpoint.
 TRAINING_MODES = ('train_and_evaluate', 'train')
 
@@ -26,6 +27,8 @@ class Settings:
         restart_exit_code: exit code of a failure that a restart may mend.
         end_policy: whose input must be used up before training on asynchronous workers ends, where nothing else ends
             it: 'all_workers', so that every example is seen, or that of the 'chief'.
+        uneven_input: what synchronous workers do when the input of one ends before that of another: 'stop' together, or
+            'pad': read the input that has ended again, until all of the others has been read.
         resume_input: whether an interrupted run, started again, leaves out the batches that its checkpoint holds.
     """
 
@@ -35,14 +38,16 @@ class Settings:
     throttle_secs: float = 0.0
     restart_exit_code: int = RestartableError.exit_code
     end_policy: str = 'all_workers'
+    uneven_input: str = 'stop'
     resume_input: bool = True
 
     def __post_init__(self):
-        if self.end_policy not in _END_POLICIES:
-            raise UserError(
-                f'trainer.end_policy: expected {" or ".join(map(repr, _END_POLICIES))}, found {self.end_policy!r}'
-            )
-        for field in dataclasses.fields(self)[:-2]:
+        for name, expected in (('end_policy', _END_POLICIES), ('uneven_input', _UNEVEN_INPUTS)):
+            if getattr(self, name) not in expected:
+                raise UserError(
+                    f'trainer.{name}: expected {" or ".join(map(repr, expected))}, found {getattr(self, name)!r}'
+                )
+        for field in dataclasses.fields(self)[:-3]:
             value = getattr(self, field.name)
             # A week at most: the system's timers do not take every number.
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LONGEST:
@@ -62,6 +67,7 @@ def trainer(
     throttle_secs: float = Settings.throttle_secs,
     restart_exit_code: int = Settings.restart_exit_code,
     end_policy: str = Settings.end_policy,
+    uneven_input: str = Settings.uneven_input,
     resume_input: bool = Settings.resume_input,
 ) -> Settings:
     """Returns the settings as gin has bound them; see `Settings`."""
@@ -71,5 +77,12 @@ def trainer(
             f'found {peer_timeout!r}'
         )
     return Settings(
-        startup_timeout, peer_timeout, grace_period, throttle_secs, restart_exit_code, end_policy, resume_input
+        startup_timeout,
+        peer_timeout,
+        grace_period,
+        throttle_secs,
+        restart_exit_code,
+        end_policy,
+        uneven_input,
+        resume_input,
     )

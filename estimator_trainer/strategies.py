@@ -12,10 +12,10 @@ import gin
 
 from estimator_trainer.errors import UserError, nearest
 from estimator_trainer.gin_config import Config
-from estimator_trainer.topology import Topology
+from estimator_trainer.topology import EVALUATOR, Topology
 
 LOCAL_STRATEGIES = ('none', 'one_device', 'mirrored', 'central_storage')
-CLUSTER_STRATEGIES = ('parameter_server',)
+CLUSTER_STRATEGIES = ('multi_worker_mirrored', 'parameter_server')
 NAMES = ('auto', *LOCAL_STRATEGIES, *CLUSTER_STRATEGIES)
 
 
@@ -38,37 +38,71 @@ def choose(value: Any, topology: Topology, where: str) -> Any:
         raise UserError(
             f'{where}: unknown strategy {value!r}; expected one of {", ".join(NAMES)}{nearest(value, NAMES)}'
         )
-    if topology.is_distributed and not topology.has_ps:
-        raise UserError(f'{topology.origin} needs at least one ps (parameter server); found {topology.counts}')
-    if value == 'auto':
-        return 'parameter_server' if topology.is_distributed else 'none'
-    if not topology.is_distributed and value in CLUSTER_STRATEGIES:
+    if topology.is_distributed:
+        return _for_cluster(value, topology, where)
+    if value == 'multi_worker_mirrored' and not topology.is_local:
+        return 'auto'  # a job that has been scaled down to its chief
+    if value in CLUSTER_STRATEGIES:
+        kind, jobs = ('', 'worker:1') if value == 'multi_worker_mirrored' else (' with a ps', 'worker:1,ps:1')
         raise UserError(
-            f'{where}: {value!r} needs a cluster with a ps; set TF_CONFIG or try --local_cluster=chief:1,worker:1,ps:1'
-        )
-    if topology.is_distributed and value in LOCAL_STRATEGIES:
-        raise UserError(
-            f'{where}: {value!r} is for one process, but {topology.origin} has {topology.counts}; expected '
-            "'parameter_server'"
+            f'{where}: {value!r} needs a cluster{kind}; set TF_CONFIG or try --local_cluster=chief:1,{jobs}'
         )
     return value
 
 
-def set_up_devices(name: Any, config: Config) -> None:
-    """Divides the CPU into as many logical CPUs as a mirrored strategy needs. Must run before the first op does."""
+def _for_cluster(value: str, topology: Topology, where: str) -> str:
+    expected = 'parameter_server' if topology.has_ps else 'multi_worker_mirrored'
+    if value in ('auto', expected):
+        return expected
+    what = {'parameter_server': 'needs a ps', 'multi_worker_mirrored': 'works without a ps'}
+    raise UserError(
+        f'{where}: {value!r} {what.get(value, "is for one process")}, but {topology.origin} has {topology.counts}; '
+        f'expected {expected!r}'
+    )
+
+
+def set_up_devices(value: Any, config: Config, topology: Topology) -> None:
+    """Prepares TensorFlow for the strategy that `choose` returned, before anything runs an op.
+
+    Divides the CPU into as many logical CPUs as a mirrored strategy needs. The training tasks of multi_worker_mirrored
+    leave eager mode: else the strategy's constructor waits for the peers, holds the interpreter lock meanwhile, and
+    takes the signal handlers.
+
+    Raises:
+        UserError: something has run an op already.
+    """
     from estimator_trainer.compat import tf
 
+    is_object = not isinstance(value, str)
+    if topology.is_collective and topology.task in topology.training_tasks:
+        tf.compat.v1.disable_eager_execution()
     cpus = 1
-    if name == 'mirrored' and not tf.config.list_physical_devices('GPU'):
+    if value == 'mirrored' and not tf.config.list_physical_devices('GPU'):
         cpus = config.literal('mirrored.cpu_replicas', 2)
         if isinstance(cpus, bool) or not isinstance(cpus, int) or cpus < 1:
             raise UserError(f'mirrored.cpu_replicas: expected a number of at least 1, found {cpus!r}')
-    elif not isinstance(name, str):  # a reference to a strategy class
+    elif is_object:  # a reference to a strategy class
         indices = re.findall(r'cpu:(\d+)', str(config.literal('MirroredStrategy.devices')).lower())
         cpus = max([1, *(int(index) + 1 for index in indices)])
+    if topology.task == EVALUATOR:
+        # The chief may train on the GPUs of the same machine, and TensorFlow takes all of their memory.
+        tf.config.set_visible_devices([], 'GPU')
     if cpus > 1:
         cpu = tf.config.list_physical_devices('CPU')[0]
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cpus)
+        try:
+            tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * cpus)
+        except RuntimeError as error:
+            raise UserError(
+                f'cannot divide the CPU for {value}: a module has run a TensorFlow op when it was imported ({error})'
+            ) from None
+
+
+def _name_of(strategy: Any) -> str:
+    """Returns the name that a strategy object has here, or that of its class where it is for one process."""
+    name = type(strategy).__name__
+    if not strategy.extended.experimental_between_graph:
+        return name
+    return 'parameter_server' if name.startswith('ParameterServer') else 'multi_worker_mirrored'
 
 
 def make(value: Any, topology: Topology, where: str) -> Any:
@@ -89,14 +123,15 @@ def make(value: Any, topology: Topology, where: str) -> Any:
     if not isinstance(value, str):
         if not isinstance(value, tf.distribute.Strategy | tf.compat.v1.distribute.Strategy):
             raise UserError(f'{where}: expected a strategy or one of {", ".join(NAMES)}; found {value!r}')
-        if topology.is_distributed and not value.extended.experimental_between_graph:
-            raise UserError(
-                f'{where}: {type(value).__name__} is for one process, but {topology.origin} has {topology.counts}; '
-                "expected 'parameter_server'"
-            )
+        if topology.is_distributed:
+            _for_cluster(_name_of(value), topology, where)
         return value
+    if value == 'auto':
+        value = 'mirrored' if len(tf.config.list_physical_devices('GPU')) > 1 else 'none'
     if value == 'mirrored':
         return mirrored()
+    if value == 'multi_worker_mirrored':
+        return multi_worker_mirrored()
     if value == 'one_device':
         return tf.distribute.OneDeviceStrategy('/gpu:0' if tf.config.list_physical_devices('GPU') else '/cpu:0')
     if value == 'central_storage':
@@ -117,6 +152,29 @@ def mirrored(cpu_replicas: int = 2) -> Any:
     )
 
 
+@gin.configurable(module='estimator_trainer')
+def multi_worker_mirrored(communication: str = 'auto') -> Any:
+    """Returns a MultiWorkerMirroredStrategy for the cluster in TF_CONFIG.
+
+    Args:
+        communication: how the tasks exchange gradients: 'ring' (over gRPC), 'nccl' (between GPUs), or 'auto'.
+
+    Raises:
+        UserError: no such communication.
+    """
+    from estimator_trainer.compat import tf
+
+    communications = tf.distribute.experimental.CommunicationImplementation
+    names = [each.name.lower() for each in communications]
+    if communication not in names:
+        raise UserError(
+            f'multi_worker_mirrored.communication: expected one of {", ".join(names)}, found {communication!r}'
+            f'{nearest(str(communication), names)}'
+        )
+    options = tf.distribute.experimental.CommunicationOptions(implementation=communications[communication.upper()])
+    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
+
 def export_tf_config(topology: Topology) -> None:
     """Sets TF_CONFIG to what Estimator and the strategies of this process get to see of the cluster.
 
@@ -127,6 +185,18 @@ def export_tf_config(topology: Topology) -> None:
         os.environ.pop('TF_CONFIG', None)
     else:
         os.environ['TF_CONFIG'] = json.dumps(config)
+
+
+def server_config(config: Any) -> Any:
+    """Returns the ConfigProto of the gRPC server of a task with this RunConfig."""
+    from estimator_trainer.compat import tf
+
+    strategy = config.train_distribute
+    if strategy is None:
+        return config.session_config
+    made = strategy.update_config_proto(config.session_config or tf.compat.v1.ConfigProto())
+    del made.device_filters[:]  # the session has them
+    return made
 
 
 def cpu_count(strategy: Any) -> int:

@@ -82,6 +82,11 @@ class Topology:
         return len(self.training_tasks) > 1 or self.has_ps
 
     @property
+    def is_collective(self) -> bool:
+        """Whether the training tasks hold copies of the variables and make each step together."""
+        return self.is_distributed and not self.has_ps
+
+    @property
     def has_ps(self) -> bool:
         """Whether parameter servers hold the variables."""
         return bool(self.cluster.get('ps'))
@@ -118,16 +123,16 @@ class Topology:
     @property
     def needs(self) -> tuple[Task, ...]:
         """The peers without which this task can neither start nor go on."""
-        if self.task.job == 'chief':
-            return tuple(task for task in self.tasks if task.job == 'ps')
-        if self.task.job == 'worker':
-            return tuple(task for task in self.tasks if task.job in ('chief', 'ps'))
+        if self.task.job in ('chief', 'worker'):
+            jobs = ('chief', 'worker') if self.is_collective else ('chief', 'ps')
+            return tuple(task for task in self.tasks if task.job in jobs and task != self.task)
         return () if self.is_local else (CHIEF,)
 
     @property
     def connects_to(self) -> tuple[Task, ...]:
         """Those of `needs` whose server must answer before this task can train."""
-        return self.needs if self.task.job in ('chief', 'worker') else ()
+        trains = self.task in self.training_tasks
+        return tuple(task for task in self.needs if trains and (self.is_collective or task.job == 'ps'))
 
     def address(self, task: Task) -> str:
         """Returns the "host:port" of a task."""

@@ -6,6 +6,7 @@ from typing import Any
 from estimator_trainer import resumption
 from estimator_trainer.compat import tf
 from estimator_trainer.resumption import InputPosition
+from estimator_trainer.synchronous import Group
 from estimator_trainer.topology import Topology
 from estimator_trainer.user_fns import bind_input_fn, takes_input_context
 
@@ -28,10 +29,16 @@ class TrainingInput:
         self.position = InputPosition(
             resumption.key_of(bindings, topology), resumption.draw_seed() if seed is None else seed
         )
-        if not topology.is_distributed:
+        self._wrap: Callable[[tf.data.Dataset], tf.data.Dataset] = lambda dataset: dataset
+        if not topology.has_ps:
             strategy = config.train_distribute
-            self.position.per_step = strategy.num_replicas_in_sync if strategy is not None else 1
+            replicas = strategy.num_replicas_in_sync if strategy is not None else 1
+            self.position.per_step = replicas // len(topology.training_tasks)
         self.line = ''
+
+    def share(self, group: Group) -> None:
+        """Has all tasks of a group know ahead of the end of this input."""
+        self._wrap = group.wrap
 
     def resume(self, before: Mapping[str, Any], step: int, restored_by_hook: bool, training_went_on: bool) -> None:
         """Finds where the input begins.
@@ -55,7 +62,7 @@ class TrainingInput:
 
     def bound_input_fn(self) -> Callable:
         """Returns the input_fn with Estimator's full signature, for this task."""
-        return bind_input_fn(self._input_fn, self.position.seed, self._topology, self.position.skipped)
+        return bind_input_fn(self._input_fn, self.position.seed, self._topology, self.position.skipped, self._wrap)
 
     @property
     def part(self) -> str:

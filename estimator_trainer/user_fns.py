@@ -22,13 +22,16 @@ _CONTEXT_FIELDS = ('num_input_pipelines', 'input_pipeline_id', 'num_replicas_in_
 BATCH_SIZES = 'estimator_trainer/batch_sizes'
 
 
-def bind_model_fn(model_fn: Callable, seed: int | None, finish: Callable | None = None) -> Callable:
+def bind_model_fn(
+    model_fn: Callable, seed: int | None, finish: Callable | None = None, unwrap: Callable = lambda it: (it, True)
+) -> Callable:
     """Returns model_fn with Estimator's full signature, whatever part of it `model_fn` takes.
 
     Args:
         model_fn: the user's function.
         seed: seeds Python, NumPy, Keras and TensorFlow before the call, where given.
         finish: given the EstimatorSpec and the mode, returns the EstimatorSpec to use.
+        unwrap: given what the input has as features, returns the features, and whether their batch counts.
 
     Raises:
         UserError: `model_fn` cannot be called as Estimator calls it.
@@ -43,8 +46,10 @@ def bind_model_fn(model_fn: Callable, seed: int | None, finish: Callable | None 
             raise UserError(f'{name_of(model_fn)} takes no labels, but the input_fn returns some')
         optional = {'labels': labels, 'mode': mode, 'params': params, 'config': config}
         if mode != tf.estimator.ModeKeys.PREDICT:
+            features, counts = unwrap(features)
             size = _batch_size(features, labels)
             if size is not None:
+                size = size if counts is True else tf.where(counts, size, 0)
                 tf.compat.v1.add_to_collection(BATCH_SIZES, size)
         with scope_and_seed(scope, seed):
             try:
@@ -62,7 +67,13 @@ def bind_model_fn(model_fn: Callable, seed: int | None, finish: Callable | None 
     return bound_model_fn
 
 
-def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | None = None, skip: int = 0) -> Callable:
+def bind_input_fn(
+    input_fn: Callable,
+    seed: int | None,
+    topology: Topology | None = None,
+    skip: int = 0,
+    wrap: Callable[[tf.data.Dataset], tf.data.Dataset] = lambda dataset: dataset,
+) -> Callable:
     """Returns input_fn with Estimator's full signature, whatever part of it `input_fn` takes.
 
     Args:
@@ -71,6 +82,7 @@ def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | Non
         topology: for training input; where no strategy hands out an input_context, the shard comes from here, so
             that the workers of a parameter-server cluster do not all read everything.
         skip: number of batches to leave out at the beginning.
+        wrap: given the dataset, returns the one to use.
     """
     accepted = parameters(input_fn)
     scope = gin.current_scope()
@@ -86,9 +98,11 @@ def bind_input_fn(input_fn: Callable, seed: int | None, topology: Topology | Non
             data = input_fn(**{name: optional[name] for name in optional if name in accepted})
         _check_data(data, name_of(input_fn))
         _initialise_iterators()
-        if skip and not isinstance(data, tf.data.Dataset | tf.compat.v1.data.Dataset):
-            raise UserError(f'{name_of(input_fn)} returned tensors; trainer.resume_input needs a tf.data.Dataset')
-        return data.skip(skip) if skip else data
+        if not isinstance(data, tf.data.Dataset | tf.compat.v1.data.Dataset):
+            if skip:
+                raise UserError(f'{name_of(input_fn)} returned tensors; trainer.resume_input needs a tf.data.Dataset')
+            return data
+        return wrap(data.skip(skip) if skip else data)
 
     return bound_input_fn
 

@@ -11,3 +11,8 @@ def warm_start_settings(estimator: Any) -> Any:
 def keep_server(strategy: Any) -> None:
     """Has the distribute coordinator use the server that this task has started, instead of one of its own."""
     strategy.extended._std_server_started = True
+
+
+def withdraw_stop(run_context: Any) -> None:
+    """Takes back what a hook has asked for with `run_context.request_stop()`."""
+    run_context._stop_requested = False
