@@ -61,9 +61,7 @@ def perform(request: Request, topology: Topology, lifecycle: Lifecycle) -> int:
         # So that config.gin repeats this run too; as good as no seed, since each start draws another.
         overrides[_SEED] = (_DRAWN, random.SystemRandom().randrange(2**31))
     gin_config.apply(request.config, overrides)
-    if topology.task.job in ('ps', 'evaluator') and not isinstance(
-        request.config.literal('RunConfig.train_distribute'), str | None
-    ):
+    if topology.task.job in ('ps', 'evaluator'):
         # These do not train, and the constructor of a strategy for many workers fails in an evaluator.
         with gin.unlock_config():
             gin.bind_parameter('tf.estimator.RunConfig.train_distribute', None)

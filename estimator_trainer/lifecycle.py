@@ -19,7 +19,7 @@ from estimator_trainer import ledger as ledger_lib
 from estimator_trainer.errors import RestartableError, UserError
 from estimator_trainer.ledger import Ledger
 from estimator_trainer.settings import Settings
-from estimator_trainer.topology import CHIEF, EVALUATOR, LOCAL_CLUSTER, Task, Topology
+from estimator_trainer.topology import CHIEF, LOCAL_CLUSTER, Task, Topology
 
 _POLL_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 5.0
@@ -184,9 +184,9 @@ class Lifecycle:
                 if peer == CHIEF and state in _CHIEF_HAS_ENDED and self.stop is None:
                     self._follow_chief(record.get('cause'), topology.task.job)
                 beat = (record.get('incarnation'), record.get('beat'))
-                if self.training and topology.is_collective and peer in seen and peer != EVALUATOR:
-                    if seen[peer][0][0] not in (None, beat[0]) and beat[0] is not None:
-                        self._lose(f'{peer} was started anew, and each step needs what it was before')
+                known = seen[peer][0][0] if peer in seen else None
+                if self.training and topology.is_collective and record and known not in (None, beat[0]):
+                    self._lose(f'{peer} was started anew, and each step needs what it was before')
                 if record and (peer not in seen or seen[peer][0] != beat):
                     seen[peer] = (beat, time.monotonic(), record.get('host', topology.address(peer)))
                 if topology.source == LOCAL_CLUSTER and self._ledger.is_gone(peer):

@@ -1,6 +1,7 @@
 """The model of an experiment as Estimator sees it: a model_fn, canned Estimators and Keras models included."""
 
 import atexit
+import contextlib
 import functools
 import inspect
 import re
@@ -9,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from estimator_trainer import checkpoints, serving, specs, synchronous, user_fns
+from estimator_trainer import checkpoints, serving, specs, strategies, synchronous, user_fns
 from estimator_trainer.compat import collective, private, tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.experiment import Experiment
@@ -133,7 +134,9 @@ def model_of(experiment: Experiment, config: tf.estimator.RunConfig) -> tuple[Ca
     if experiment.model_fn is not None:
         return experiment.model_fn, experiment.warm_start_from
     with user_fns.scope_and_seed([], config.tf_random_seed):
-        made = _from_keras(experiment.keras_model, config) if experiment.keras_model else _made(experiment, config)
+        # Where eager mode is off, Keras could not even read its own optimizers, and would name layers anew each time.
+        with contextlib.nullcontext() if tf.executing_eagerly() else tf.__internal__.eager_context.eager_mode():
+            made = _from_keras(experiment.keras_model, config) if experiment.keras_model else _made(experiment, config)
     return made.model_fn, experiment.warm_start_from or private.warm_start_settings(made)
 
 
@@ -153,6 +156,7 @@ def _from_keras(function: Callable, config: tf.estimator.RunConfig) -> tf.estima
     name = user_fns.name_of(function)
     if inspect.isclass(function):
         raise UserError(f'experiment.keras_model: {name} is a class; expected a function that returns a compiled model')
+    tf.keras.backend.reset_uids()  # else a second model has other names than the checkpoint of the first
     model = function()
     if not isinstance(model, tf.keras.Model):
         keras_3 = '; it is of Keras 3: build it with tf.keras' if type(model).__module__.startswith('keras.') else ''
@@ -162,6 +166,10 @@ def _from_keras(function: Callable, config: tf.estimator.RunConfig) -> tf.estima
     # The model's first weights are saved there, and read when training begins. Format 'saver': Mirrored needs it.
     scratch = tempfile.mkdtemp(prefix='estimator_trainer-keras-')
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    # Not the config itself, whose strategy may be one that cannot be copied here: only the model_fn is of use. As in one
+    # process, for workers too start from the first weights where they step together.
+    with strategies.cluster_hidden():
+        config = tf.estimator.RunConfig(scratch, config.tf_random_seed)
     return tf.compat.v1.keras.estimator.model_to_estimator(
-        keras_model=model, config=config.replace(model_dir=scratch), checkpoint_format='saver'
+        keras_model=model, config=config, checkpoint_format='saver'
     )

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from estimator_trainer import checkpoints, gin_config
+from estimator_trainer import checkpoints, gin_config, strategies
 from estimator_trainer.compat import tf
 from estimator_trainer.exporters import BestExporter
 from estimator_trainer.rehearsal import Built
@@ -58,10 +58,15 @@ def _short(value: str) -> str:
 
 
 def _strategy(run: Run) -> str:
-    strategy = run.config.train_distribute
-    if run.topology.is_distributed:
-        return 'parameter_server, asynchronous'
-    return f'{type(strategy).__name__}, {_replicas(run)} replicas' if strategy is not None else 'none'
+    strategy, topology = run.config.train_distribute, run.topology
+    if topology.has_ps:
+        text = 'parameter_server, asynchronous'
+    elif topology.is_collective:
+        text = f'multi_worker_mirrored, {len(topology.training_tasks)} tasks'
+    else:
+        text = f'{type(strategy).__name__}, {_replicas(run)} replicas' if strategy is not None else 'none'
+    asked = run.options.bindings.get('RunConfig.train_distribute')
+    return f'{text} (auto: {strategies.reason(topology)})' if asked in (None, 'None', "'auto'") else text
 
 
 def _replicas(run: Run) -> int:

@@ -3,6 +3,7 @@
 The names are checked before TensorFlow is imported; the devices must be set up before anything runs an op.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -59,6 +60,15 @@ def _for_cluster(value: str, topology: Topology, where: str) -> str:
         f'{where}: {value!r} {what.get(value, "is for one process")}, but {topology.origin} has {topology.counts}; '
         f'expected {expected!r}'
     )
+
+
+def reason(topology: Topology) -> str:
+    """Returns why `auto` chooses what it does."""
+    from estimator_trainer.compat import tf
+
+    if topology.is_distributed:
+        return f'{topology.origin} has {topology.counts}'
+    return f'one process, {len(tf.config.list_physical_devices("GPU"))} GPUs'
 
 
 def set_up_devices(value: Any, config: Config, topology: Topology) -> None:
@@ -178,13 +188,24 @@ def multi_worker_mirrored(communication: str = 'auto') -> Any:
 def export_tf_config(topology: Topology) -> None:
     """Sets TF_CONFIG to what Estimator and the strategies of this process get to see of the cluster.
 
-    The only place that writes the environment variable.
+    This and `cluster_hidden` are the only places that write the environment variable.
     """
     config = topology.tf_config()
     if config is None:
         os.environ.pop('TF_CONFIG', None)
     else:
         os.environ['TF_CONFIG'] = json.dumps(config)
+
+
+@contextlib.contextmanager
+def cluster_hidden():
+    """Has what is made in the block know of no cluster."""
+    before = os.environ.pop('TF_CONFIG', None)
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ['TF_CONFIG'] = before
 
 
 def server_config(config: Any) -> Any:

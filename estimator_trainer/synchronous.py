@@ -46,14 +46,13 @@ class Group:
 
         The news are among the features, in a structure that `unwrap` takes apart.
         """
-        held_back = tf.raw_ops.OptionalNone  # as what is not there yet, or not any more
         batches = data.map(lambda *batch: (_packed(batch), True))
         if self.pad:
             rest = data.repeat().map(lambda *batch: (_packed(batch), False))
         else:
-            rest = tf.data.Dataset.range(self.replicas).map(lambda _: (held_back(), False))
+            rest = tf.data.Dataset.range(self.replicas).map(lambda _: (tf.raw_ops.OptionalNone(), False))
         # What was read is held back for one round: the first is the oldest.
-        nothing = tuple((held_back(), tf.constant(False)) for _ in range(self.replicas))
+        nothing = tuple((tf.raw_ops.OptionalNone(), tf.constant(False)) for _ in range(self.replicas))
         column = tf.one_hot(self.index, len(self.tasks), dtype=tf.int64)
 
         def exchange(held, read):
@@ -111,7 +110,7 @@ def _add_vote(ends: tf.Tensor) -> None:
 
 
 class VotingHook(tf.compat.v1.train.SessionRunHook):
-    """Tells the other tasks what this one wants, and stops all of them after the same step. To be the last of the hooks.
+    """Tells the other tasks what this one wants, and stops all of them after the same step. Comes after other hooks.
 
     Attributes:
         save: whether a checkpoint is to be saved after this step.
@@ -246,7 +245,7 @@ def hooks(
     if config.save_summary_steps:
         made.append(SynchronousSummaryHook(voting, config.save_summary_steps, directory))
     if config.save_checkpoints_steps or config.save_checkpoints_secs:
-        made.append(SynchronousSaverHook(voting, directory, scaffold=None, saver=None))
+        made.append(SynchronousSaverHook(voting, directory))
     return made
 
 

@@ -1,0 +1,177 @@
+"""Clusters without ps, in which the training tasks step together: real processes on loopback."""
+
+import json
+import signal
+import time
+
+import pytest
+
+from tests import program
+
+FOR_EVER = ('--max_steps=100000000', '--gin_param=trainer.peer_timeout = 10')
+COUNTING = ('--import_module=counting', '--gin_param=experiment.train_input_fn = @sharded_input_fn')
+OBJECT = '--gin_param=RunConfig.train_distribute = @MultiWorkerMirroredStrategy()'
+
+
+def ledger(cluster, task):
+    return json.loads((cluster.model_dir / 'run' / f'{task.replace(":", "-")}.json').read_text())
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'fork'),
+    [([], True), (['--strategy=multi_worker_mirrored'], False), ([OBJECT], True)],
+    ids=['auto', 'name, fresh', 'object'],
+)
+def test_the_six_line_model(cluster, arguments, fork):
+    job = cluster(
+        'chief:1,worker:2,evaluator:1', *arguments, '--gin_param=RunConfig.save_checkpoints_steps = 50', fork=fork
+    )
+    result = job.finish().check()
+    assert result.exit_codes == dict.fromkeys(['chief:0', 'worker:0', 'worker:1', 'evaluator:0'], 0)
+    summary = program.summary(cluster.model_dir)
+    assert (summary['stopped_because'], summary['final_step'], summary['overshoot']) == ('max_steps', 200, 0)
+    # A batch of 8 in each of three tasks.
+    assert summary['examples'] == 3 * 8 * 200
+    assert [row['steps'] for row in summary['tasks'] if row['steps'] is not None] == [200] * 3
+    evaluation = summary['evaluations'][-1]
+    assert (evaluation['step'], evaluation['examples']) == (200, 60)
+    assert evaluation['metrics']['accuracy'] > 0.9
+    steps = {int(path.suffixes[0].removeprefix('.ckpt-')) for path in cluster.model_dir.glob('model.ckpt-*.index')}
+    assert steps == {0, 50, 100, 150, 200}
+    assert not list(cluster.model_dir.glob('tmp_*'))
+    assert any('input_context' in warning for warning in summary['warnings'])
+    assert 'multi_worker_mirrored' in result.out
+
+
+def test_penguins_to_the_accuracy_of_one_process(cluster):
+    job = cluster('chief:1,worker:1', '--gin_file=penguins.gin', '--max_steps=300')
+    job.finish().check()
+    summary = program.summary(cluster.model_dir)
+    # The global batch is 32, whatever the number of replicas.
+    assert summary['examples'] == 32 * 300
+    assert summary['evaluations'][-1]['metrics']['accuracy'] > 0.95
+    assert len(summary['exports']) == 1
+
+
+@pytest.mark.parametrize(
+    ('policy', 'want_examples', 'want_step', 'want_unread', 'want_word'),
+    [('stop', 240, 10, 24, 'so all tasks stop'), ('pad', 264, 13, 0, 'read again')],
+)
+def test_input_that_ends_in_one_task_before_another(cluster, policy, want_examples, want_step, want_unread, want_word):
+    job = cluster(
+        *('chief:1,worker:2', *COUNTING, '--gin_param=experiment.max_steps = None'),
+        # Of 264 examples chief:0 reads 104, the others 80 each.
+        '--import_module=uneven',
+        f"--gin_param=trainer.uneven_input = '{policy}'",
+        '--gin_param=experiment.train_input_fn = @uneven_input_fn',
+    )
+    result = job.finish().check()
+    summary = program.summary(cluster.model_dir)
+    assert (summary['stopped_because'], summary['final_step']) == ('end_of_input', want_step)
+    assert summary['examples'] == want_examples
+    (note,) = [
+        warning for warning in summary['warnings'] if 'has ended after 10 steps' in warning and 'worker:0' in warning
+    ]
+    assert want_word in note
+    unread = [warning for warning in summary['warnings'] if 'not trained on' in warning]
+    assert [warning.split()[0] for warning in unread] == ([str(want_unread)] if want_unread else [])
+    assert set(result.exit_codes.values()) == {0}
+
+
+UNEVEN_MODULE = """
+import gin
+import tensorflow as tf
+
+
+@gin.configurable
+def uneven_input_fn(input_context):
+    x = tf.random.stateless_uniform([104 if input_context.input_pipeline_id == 0 else 80, 2], [1, 2], -1.0, 1.0)
+    return tf.data.Dataset.from_tensor_slices(({'x': x}, tf.cast(x[:, 0] > 0, tf.float32))).batch(8)
+
+
+@gin.configurable
+def empty_for_the_worker_input_fn(input_context):
+    return uneven_input_fn(input_context).take(1 - input_context.input_pipeline_id)
+
+
+@gin.configurable
+class stop_in_task(tf.compat.v1.train.SessionRunHook):
+    def __init__(self, wanted):
+        self._wanted, self._runs = wanted, 0
+
+    def after_run(self, run_context, run_values):
+        self._runs += 1
+        import json, os
+        task = json.loads(os.environ['TF_CONFIG'])['task']['type']
+        if task == self._wanted and self._runs == 60:
+            run_context.request_stop()
+"""
+
+
+@pytest.fixture(autouse=True)
+def uneven_module(user_project):
+    (user_project / 'uneven.py').write_text(UNEVEN_MODULE)
+
+
+def test_a_task_without_input_ends_all(cluster):
+    job = cluster(
+        *('chief:1,worker:1', '--import_module=uneven'),
+        '--gin_param=experiment.train_input_fn = @empty_for_the_worker_input_fn',
+    )
+    result = job.finish()
+    assert (result.exit_codes['worker:0'], result.exit_codes['chief:0']) == (2, 138)
+    assert 'produced no batches for worker:0, input pipeline 1 of 2' in result.err
+
+
+@pytest.mark.parametrize('task', ['chief', 'worker'])
+def test_a_hook_of_one_task_stops_all_after_the_same_step(cluster, task):
+    job = cluster(
+        *('chief:1,worker:1', *FOR_EVER, '--import_module=uneven'),
+        f"--gin_param=experiment.hooks = [@stop_in_task()]\nstop_in_task.wanted = '{task}'",
+    )
+    result = job.finish().check()
+    summary = program.summary(cluster.model_dir)
+    assert (summary['stopped_because'], summary['final_step']) == ('early_stopping', 61)
+    assert set(result.exit_codes.values()) == {0}
+    assert summary['checkpoint'].endswith('-61')
+
+
+def test_checkpoints_by_the_clock_are_saved_by_all_at_the_same_step(cluster):
+    job = cluster(
+        *('chief:1,worker:1', '--max_steps=100000000'),
+        '--gin_param=RunConfig.save_checkpoints_secs = 2\nRunConfig.save_checkpoints_steps = None',
+    )
+    job.wait_until('chief:0', 'training', steps=5)
+    deadline = time.monotonic() + 60
+    while len(list(cluster.model_dir.glob('model.ckpt-*.index'))) < 4 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    job.signal('worker:0', signal.SIGTERM)
+    result = job.finish()
+    assert len(list(cluster.model_dir.glob('model.ckpt-*.index'))) >= 4
+    assert result.exit_codes == {'chief:0': 138, 'worker:0': 143}
+
+
+# A task gets a signal, is lost, or stops.
+
+
+@pytest.mark.parametrize(
+    ('victim', 'number', 'want_codes'),
+    [
+        ('chief:0', signal.SIGTERM, {'chief:0': 143, 'worker:0': 138, 'worker:1': 138, 'evaluator:0': 138}),
+        ('worker:1', signal.SIGTERM, {'chief:0': 138, 'worker:0': 138, 'worker:1': 143, 'evaluator:0': 138}),
+        ('chief:0', signal.SIGKILL, {'chief:0': 137, 'worker:0': 138, 'worker:1': 138, 'evaluator:0': 138}),
+        ('worker:1', signal.SIGKILL, {'chief:0': 138, 'worker:0': 138, 'worker:1': 137, 'evaluator:0': 138}),
+        ('chief:0', signal.SIGSTOP, {'worker:0': 138, 'worker:1': 138, 'evaluator:0': 138}),
+        ('worker:1', signal.SIGSTOP, {'chief:0': 138, 'worker:0': 138, 'evaluator:0': 138}),
+        ('evaluator:0', signal.SIGKILL, {'chief:0': None, 'worker:0': None, 'evaluator:0': 137}),
+    ],
+    ids=lambda value: getattr(value, 'name', None),
+)
+def test_a_task_is_lost(cluster, victim, number, want_codes):
+    job = cluster('chief:1,worker:2,evaluator:1', *FOR_EVER)
+    job.wait_until('worker:0', 'training', steps=5)
+    job.signal(victim, number)
+    result = job.finish(timeout=100)
+    codes = {task: row['exit'] for task, row in result.tasks.items()}
+    print(codes, result.out[-3000:], result.err[-3000:])
+    assert {task: codes[task] for task in want_codes} == {task: str(code) for task, code in want_codes.items()}
