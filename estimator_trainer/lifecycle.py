@@ -24,6 +24,7 @@ from estimator_trainer.topology import CHIEF, LOCAL_CLUSTER, Task, Topology
 _POLL_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 5.0
 _REPORT_SECONDS = 30.0
+_SECONDS_BETWEEN_STEPS = 60.0  # more are worth a line
 # Ours begin their ledger before they open their server.
 _SECONDS_TO_BEGIN_A_LEDGER = 20.0
 # One request can come as two signals: `timeout` and some launchers signal both the process and its group.
@@ -49,6 +50,7 @@ class Lifecycle:
         training: whether a training session runs.
         needs_peers: whether it matters to this task that a peer fails or is lost.
         watching: whether signals are watched.
+        steps_together: whether this task trains, and makes each step together with its peers.
         graceful: whether someone is looking at `stop` now; if not, a signal ends the process at once.
         emergency_save: saves the state of a training whose step does not end, and returns what to say of it; None
             where this task does not save. Called by a thread.
@@ -59,6 +61,7 @@ class Lifecycle:
         self.stop: Stop | None = None
         self.training = False
         self.needs_peers = True
+        self.steps_together = False
         self.graceful = False
         self.settings = Settings()
         self.watching = False
@@ -162,16 +165,32 @@ class Lifecycle:
             threading.Thread(target=target, daemon=True).start()
 
     def _heartbeat_thread(self, topology: Topology, progress: Callable[[], dict[str, Any]]) -> None:
+        steps, since, said = None, time.monotonic(), 0.0
         while not self._closed.wait(_HEARTBEAT_SECONDS):
             try:
+                fields = progress()
+                if not self.steps_together or fields.get('steps') != steps:
+                    steps, since, said = fields.get('steps'), time.monotonic(), 0.0
+                said = self._check_steps(steps, time.monotonic() - since, said)
                 for task in topology.tasks if topology.is_chief else ():
                     self._ledger.peer(task)  # so that its age is known when it matters
                 if rival := self._ledger.rival():
                     self._ledger.retire()
                     self.abort(f'error: {ledger_lib.in_use("model_dir", rival)}', UserError.exit_code)
-                self._ledger.write(**progress())
+                self._ledger.write(**fields)
             except Exception as error:  # One failed write is no reason to die; peers notice if it goes on.
                 self._say(f'cannot write the heartbeat: {error}')
+
+    def _check_steps(self, steps: int | None, seconds: float, said: float) -> float:
+        """Says that there has been no step for so long, or gives up; returns when it was said last."""
+        what = f'no step for {seconds:.0f} s, after {steps or 0:,} steps, although no task is lost'
+        if seconds > self.settings.step_timeout:
+            limit = f'gave up after {self.settings.step_timeout:g} s (trainer.step_timeout)'
+            self.abort(f'{what}: {limit}{self.last_words()}', self.settings.restart_exit_code)
+        if seconds - said > _SECONDS_BETWEEN_STEPS:
+            self._say(f'{what}; waiting ({seconds:.0f} of {self.settings.step_timeout:g} s)')
+            return seconds
+        return said
 
     def _peer_thread(self, topology: Topology) -> None:
         seen: dict[Task, tuple[object, float, str]] = {}

@@ -204,6 +204,7 @@ class _Cluster:
     ):
         self._main = main
         self._topology = topology
+        self._needed = dataclasses.replace(topology, task=CHIEF).needs
         self._arguments = arguments
         self._logs = logs
         self._run_id = uuid.uuid4().hex
@@ -268,13 +269,18 @@ class _Cluster:
         while any([process.running() for process in self._processes]):
             self._follow_chief()
             ended = [process for process in self._processes if not process.running()]
-            if over is None and (self._signal or any(map(_ends_the_job, ended))):
+            if over is None and (self._signal or any(map(self._ends_the_job, ended))):
                 over = time.monotonic()
             for number, seconds in list(deadlines.items()):
                 if over is not None and time.monotonic() > over + seconds:
                     del deadlines[number]
                     self._stop_stragglers(number)
             time.sleep(_POLL_SECONDS)
+
+    def _ends_the_job(self, process: _Process) -> bool:
+        """Whether the other tasks have nothing more to do once this one has ended."""
+        needed = process.task == CHIEF or (process.task in self._needed and process.exit_code)
+        return bool(needed or process.exit_code in (TrainerError.exit_code, UserError.exit_code))
 
     def _stop_stragglers(self, number: signal.Signals) -> None:
         for process in self._processes:
@@ -330,12 +336,6 @@ class _Cluster:
             if process.popen.returncode > 0 and not process.stopped_by_us
         )
         return next(own, RestartableError.exit_code)
-
-
-def _ends_the_job(process: _Process) -> bool:
-    """Whether the other tasks have nothing more to do once this one has ended; without a worker they train on."""
-    needed = process.task.job == 'chief' or (process.task.job == 'ps' and process.exit_code)
-    return bool(needed or process.exit_code in (TrainerError.exit_code, UserError.exit_code))
 
 
 def _die_with_parent() -> None:

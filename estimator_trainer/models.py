@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from estimator_trainer import checkpoints, serving, specs, strategies, synchronous, user_fns
+from estimator_trainer import checkpoints, serving, specs, strategies, user_fns, voting
 from estimator_trainer.compat import collective, private, tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.experiment import Experiment
@@ -106,7 +106,7 @@ class Model:
                 spec = spec._replace(training_hooks=hooks, training_chief_hooks=[])
             return spec
 
-        bound = user_fns.bind_model_fn(model_fn, config.tf_random_seed, finish, synchronous.unwrap)
+        bound = user_fns.bind_model_fn(model_fn, config.tf_random_seed, finish, voting.unwrap)
         params = dict(self._experiment.params)
         steps_with_others = self._topology.is_collective and config.train_distribute is not None
         kind = collective.CollectiveEstimator if steps_with_others else tf.estimator.Estimator
@@ -134,9 +134,7 @@ def model_of(experiment: Experiment, config: tf.estimator.RunConfig) -> tuple[Ca
     if experiment.model_fn is not None:
         return experiment.model_fn, experiment.warm_start_from
     with user_fns.scope_and_seed([], config.tf_random_seed):
-        # Where eager mode is off, Keras could not even read its own optimizers, and would name layers anew each time.
-        with contextlib.nullcontext() if tf.executing_eagerly() else tf.__internal__.eager_context.eager_mode():
-            made = _from_keras(experiment.keras_model, config) if experiment.keras_model else _made(experiment, config)
+        made = _from_keras(experiment, config) if experiment.keras_model else _made(experiment, config)
     return made.model_fn, experiment.warm_start_from or private.warm_start_settings(made)
 
 
@@ -152,7 +150,13 @@ def _made(experiment: Experiment, config: tf.estimator.RunConfig) -> tf.estimato
     return made
 
 
-def _from_keras(function: Callable, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:
+def _from_keras(experiment: Experiment, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:
+    # Where eager mode is off, model_to_estimator cannot read Keras's own optimizers.
+    with contextlib.nullcontext() if tf.executing_eagerly() else tf.__internal__.eager_context.eager_mode():
+        return _estimator_of(experiment.keras_model, config)
+
+
+def _estimator_of(function: Callable, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:
     name = user_fns.name_of(function)
     if inspect.isclass(function):
         raise UserError(f'experiment.keras_model: {name} is a class; expected a function that returns a compiled model')
@@ -166,10 +170,7 @@ def _from_keras(function: Callable, config: tf.estimator.RunConfig) -> tf.estima
     # The model's first weights are saved there, and read when training begins. Format 'saver': Mirrored needs it.
     scratch = tempfile.mkdtemp(prefix='estimator_trainer-keras-')
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    # Not the config itself, whose strategy may be one that cannot be copied here: only the model_fn is of use. As in one
-    # process, for workers too start from the first weights where they step together.
+    # As in one process, since workers that step together start from the same weights. Only the model_fn is of use.
     with strategies.cluster_hidden():
         config = tf.estimator.RunConfig(scratch, config.tf_random_seed)
-    return tf.compat.v1.keras.estimator.model_to_estimator(
-        keras_model=model, config=config, checkpoint_format='saver'
-    )
+    return tf.compat.v1.keras.estimator.model_to_estimator(keras_model=model, config=config, checkpoint_format='saver')

@@ -17,9 +17,15 @@ from estimator_trainer.ledger_task import LedgerTask
 from estimator_trainer.outputs import export, predict
 from estimator_trainer.run import Run
 from estimator_trainer.summary import finite
-from estimator_trainer.synchronous import Group, VotingHook, hooks
+from estimator_trainer.voting import Group, VotingHook, hooks
 from estimator_trainer.topology import CHIEF, EVALUATOR
 
+# What a step raises when a task that takes part in it has gone, as far as the session does not try again.
+_COLLECTIVE_ERRORS = (
+    *(tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.InternalError),
+    *(tf.errors.UnknownError, tf.errors.DeadlineExceededError),
+)
+_SECONDS_TO_NAME_A_PEER = 10.0
 _AT_WORK = (ledger.STARTING, ledger.TRAINING, ledger.SERVING)
 
 
@@ -265,9 +271,32 @@ class _CollectiveTask(_ClusterTask):
             save_steps=config.save_checkpoints_steps,
             max_steps=run.experiment.max_steps,
             finite=run.input_is_finite,
+            on_lost=self._lost,
         )
         run.model.last_hooks = hooks(run.voting, config, self._output_directory())
         run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING, **self.progress())
+        run.before_session = self._begin_steps
+
+    def _begin_steps(self) -> None:
+        self.lifecycle.steps_together = True
+
+    def train(self) -> None:
+        try:
+            super().train()
+        except _COLLECTIVE_ERRORS as error:
+            self._lost(error)
+        self.lifecycle.steps_together = False
+
+    def _lost(self, error: Exception | None = None) -> None:
+        """Has the lifecycle name the task that is lost, and end this one; if it does not, raises an error."""
+        seconds = self.lifecycle.settings.peer_timeout + _SECONDS_TO_NAME_A_PEER
+        task, stopped = self.topology.task, lambda: self.lifecycle.stop is not None
+        console.say(f'a step of {task} has failed: looking for up to {seconds:g} s which task is lost')
+        if self.lifecycle.wait_until(stopped, seconds, lambda: ['a task to be found lost']):
+            raise Stopped
+        if error is not None:
+            raise error
+        raise RestartableError(f'{task} lost the connection to a task with which it makes each step')
 
     def _output_directory(self) -> str:
         if self.topology.is_chief:

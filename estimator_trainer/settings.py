@@ -23,6 +23,8 @@ class Settings:
             and pulls images within 10 minutes on most clusters).
         peer_timeout: seconds without a heartbeat after which a peer counts as lost.
         grace_period: seconds that a task has to end by itself once it was told to.
+        step_timeout: seconds after which tasks that make each step together give up when there was none, although all
+            of them live.
         throttle_secs: least number of seconds between two evaluations during training; 0 evaluates every checkpoint.
         restart_exit_code: exit code of a failure that a restart may mend.
         end_policy: whose input must be used up before training on asynchronous workers ends, where nothing else ends
@@ -35,6 +37,7 @@ class Settings:
     startup_timeout: float = 600.0
     peer_timeout: float = 60.0
     grace_period: float = 20.0
+    step_timeout: float = 1800.0
     throttle_secs: float = 0.0
     restart_exit_code: int = RestartableError.exit_code
     end_policy: str = 'all_workers'
@@ -64,6 +67,7 @@ def trainer(
     startup_timeout: float = Settings.startup_timeout,
     peer_timeout: float = Settings.peer_timeout,
     grace_period: float = Settings.grace_period,
+    step_timeout: float = Settings.step_timeout,
     throttle_secs: float = Settings.throttle_secs,
     restart_exit_code: int = Settings.restart_exit_code,
     end_policy: str = Settings.end_policy,
@@ -80,6 +84,7 @@ def trainer(
         startup_timeout,
         peer_timeout,
         grace_period,
+        step_timeout,
         throttle_secs,
         restart_exit_code,
         end_policy,

@@ -130,6 +130,7 @@ class VotingHook(tf.compat.v1.train.SessionRunHook):
         save_steps: int | None,
         max_steps: int | None,
         finite: Callable[[], bool],
+        on_lost: Callable[[], None],
     ):
         """Takes what a vote depends on.
 
@@ -141,11 +142,12 @@ class VotingHook(tf.compat.v1.train.SessionRunHook):
             save_steps: steps from one checkpoint to the next.
             max_steps: the global_step at which all stop by themselves.
             finite: whether the input of this task ends.
+            on_lost: called when a step has failed, since another task has gone; to raise an error.
         """
         self._group = group
         self._signalled, self._on_signal = signalled, on_signal
         self._save_secs, self._save_steps, self._max_steps = save_secs, save_steps, max_steps
-        self._finite = finite
+        self._finite, self._on_lost = finite, on_lost
         self.save = False
         self.runs = 0
         self.stopped_because: str | None = None
@@ -162,7 +164,7 @@ class VotingHook(tf.compat.v1.train.SessionRunHook):
 
     def after_create_session(self, session, coord):
         if self._had_session:  # a step with the others has failed, and what they are doing now is not known
-            raise tf.errors.UnavailableError(None, None, 'a task that takes part in each step has gone')
+            self._on_lost()
         self._had_session = True
         self._saved_step = int(session.run(self._step))
         self._saved_time = time.monotonic()
