@@ -17,8 +17,8 @@ from estimator_trainer.ledger_task import LedgerTask
 from estimator_trainer.outputs import export, predict
 from estimator_trainer.run import Run
 from estimator_trainer.summary import finite
-from estimator_trainer.voting import Group, VotingHook, hooks
 from estimator_trainer.topology import CHIEF, EVALUATOR
+from estimator_trainer.voting import Group, VotingHook, hooks
 
 # What a step raises when a task that takes part in it has gone, as far as the session does not try again.
 _COLLECTIVE_ERRORS = (

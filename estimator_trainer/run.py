@@ -24,10 +24,10 @@ from estimator_trainer.resumption import InputPosition
 from estimator_trainer.run_config import RunConfig
 from estimator_trainer.settings import TRAINING_MODES
 from estimator_trainer.summary import INTERRUPTED, Summary
-from estimator_trainer.voting import VotingHook
 from estimator_trainer.topology import LOCAL_CLUSTER, Topology
 from estimator_trainer.training_input import TrainingInput
 from estimator_trainer.user_fns import bind_input_fn
+from estimator_trainer.voting import VotingHook
 
 
 class Run:

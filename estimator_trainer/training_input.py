@@ -6,9 +6,9 @@ from typing import Any
 from estimator_trainer import resumption
 from estimator_trainer.compat import tf
 from estimator_trainer.resumption import InputPosition
-from estimator_trainer.voting import Group
 from estimator_trainer.topology import Topology
 from estimator_trainer.user_fns import bind_input_fn, takes_input_context
+from estimator_trainer.voting import Group
 
 
 class TrainingInput:
