@@ -1,7 +1,17 @@
 """Fixtures for all tests."""
 
+import os
+
 import gin
 import pytest
+
+
+def pytest_collection_modifyitems(items):
+    """Skips the tests with the marker that ESTIMATOR_TRAINER_SKIP names."""
+    marker = os.environ.get('ESTIMATOR_TRAINER_SKIP')
+    for item in items:
+        if marker and item.get_closest_marker(marker):
+            item.add_marker(pytest.mark.skip(reason=f'ESTIMATOR_TRAINER_SKIP={marker}'))
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import estimator_trainer
 from estimator_trainer import cli, gin_config
 from tests import program
 
+pytestmark = pytest.mark.same_on_all
+
 # (arguments, what the one line of the message must hold)
 MISTAKES = {
     'flag': (['--max_stepz=3'], ["'max_stepz'", 'max_steps']),

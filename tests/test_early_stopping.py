@@ -12,6 +12,8 @@ from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import UserError
 from tests.compat import fresh
 
+pytestmark = pytest.mark.same_on_all
+
 v1 = tf.compat.v1
 
 

@@ -13,6 +13,8 @@ from tests import program
 from tests.line_module import LINE_GIN
 from tests.program import bind
 
+pytestmark = pytest.mark.same_on_all
+
 
 class Recorder(tf.estimator.Exporter):
     """Exports to the paths that it was given, one a call."""

@@ -16,6 +16,8 @@ from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 from tests.program import bind
 
+pytestmark = pytest.mark.same_on_all
+
 MY = ['--gin_file=my.gin', '--import_module=case_module']
 FILES = {
     'my_model.py': MY_MODEL,

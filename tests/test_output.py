@@ -16,6 +16,8 @@ import pytest
 
 from tests import program
 
+pytestmark = pytest.mark.same_on_all
+
 
 def test_a_run_prints_our_own_lines_only(user_project):
     result = program.run('--gin_file=my.gin', '--model_dir=M', cwd=user_project).check()

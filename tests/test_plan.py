@@ -11,6 +11,8 @@ import pytest
 from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 
+pytestmark = pytest.mark.same_on_all
+
 USER = ['--import_module=user_module']
 FINITE = [*USER, '--gin_param=experiment.train_input_fn = @finite_input_fn']
 EXPORTERS = '--gin_param=experiment.exporters = [@BestExporter(), @FinalExporter()]'

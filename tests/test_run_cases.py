@@ -9,6 +9,8 @@ from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 from tests.program import bind
 
+pytestmark = pytest.mark.same_on_all
+
 FILES = {
     'my_model.py': MY_MODEL,
     'my.gin': MY_GIN,

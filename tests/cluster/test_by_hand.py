@@ -11,6 +11,8 @@ import pytest
 
 from tests import program
 
+pytestmark = pytest.mark.same_on_all
+
 
 @pytest.fixture
 def tasks(user_project):

@@ -8,6 +8,8 @@ from estimator_trainer.testing import LocalCluster
 from tests import program
 from tests.line_module import LINE_GIN
 
+pytestmark = pytest.mark.same_on_all
+
 EXPORTERS = '--gin_param=experiment.exporters = [@FinalExporter(), @LatestExporter()]'
 
 
