@@ -9,12 +9,13 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from estimator_trainer import checkpoints, serving, specs, user_fns
+from estimator_trainer import checkpoints, serving, specs, sync_replicas, user_fns
 from estimator_trainer.compat import private, tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.experiment import Experiment
 from estimator_trainer.rehearsal import Rehearsal
 from estimator_trainer.run_config import RunConfig
+from estimator_trainer.sync_replicas import Synchronous
 from estimator_trainer.topology import Topology
 
 _ModeKeys = tf.estimator.ModeKeys
@@ -25,6 +26,7 @@ class Model:
 
     Attributes:
         chief_hook: given the Scaffold of a training, returns one more hook for the chief.
+        sync_hook: given what makes a training synchronous, returns the hook for that.
     """
 
     def __init__(self, experiment: Experiment, config: tf.estimator.RunConfig, topology: Topology):
@@ -32,6 +34,7 @@ class Model:
         self._config = config
         self._topology = topology
         self.chief_hook: Callable[[tf.compat.v1.train.Scaffold], tf.compat.v1.train.SessionRunHook] | None = None
+        self.sync_hook: Callable[[Synchronous], tf.compat.v1.train.SessionRunHook] | None = None
 
     @functools.cached_property
     def rehearsal(self) -> Rehearsal:
@@ -94,14 +97,21 @@ class Model:
     ) -> tf.estimator.Estimator:
         def finish(spec, mode):
             spec = self._finish(spec, mode)
-            if self.chief_hook is not None and mode == _ModeKeys.TRAIN:
-                hook = self.chief_hook(spec.scaffold)
-                spec = spec._replace(training_chief_hooks=[*spec.training_chief_hooks, hook])
-            return spec
+            return self._with_hooks(spec) if mode == _ModeKeys.TRAIN else spec
 
         bound = user_fns.bind_model_fn(model_fn, config.tf_random_seed, finish)
         params = dict(self._experiment.params)
         return tf.estimator.Estimator(bound, config=config, params=params, warm_start_from=warm_start)
+
+    def _with_hooks(self, spec: tf.estimator.EstimatorSpec) -> tf.estimator.EstimatorSpec:
+        chief_hooks, hooks = list(spec.training_chief_hooks), list(spec.training_hooks)
+        synchronous = sync_replicas.of(tf.compat.v1.get_default_graph())
+        if synchronous is not None and self.sync_hook is not None:
+            # Before the last checkpoint is saved, for which the chief waits for the workers.
+            (chief_hooks if self._topology.is_chief else hooks).append(self.sync_hook(synchronous))
+        if self.chief_hook is not None:
+            chief_hooks.append(self.chief_hook(spec.scaffold))
+        return spec._replace(training_chief_hooks=chief_hooks, training_hooks=hooks)
 
     def _finish(self, spec: tf.estimator.EstimatorSpec, mode: str) -> tf.estimator.EstimatorSpec:
         if mode == _ModeKeys.PREDICT:

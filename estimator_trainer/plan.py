@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from estimator_trainer import checkpoints, gin_config
+from estimator_trainer import checkpoints, gin_config, sync_replicas
 from estimator_trainer.compat import tf
 from estimator_trainer.exporters import BestExporter
 from estimator_trainer.rehearsal import Built
@@ -60,7 +60,13 @@ def _short(value: str) -> str:
 def _strategy(run: Run) -> str:
     strategy = run.config.train_distribute
     if run.topology.is_distributed:
-        return 'parameter_server, asynchronous'
+        built = run.model.rehearsal.built.get(_ModeKeys.TRAIN)
+        if built is None:  # on a worker
+            return 'parameter_server'
+        synchronous = sync_replicas.of(built.graph)
+        if synchronous is None:
+            return 'parameter_server, asynchronous'
+        return f'parameter_server, synchronous: {synchronous.aggregated} gradients a step, {synchronous.tasks} tasks'
     return f'{type(strategy).__name__}, {_replicas(run)} replicas' if strategy is not None else 'none'
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import gin
 
-from estimator_trainer import serving
+from estimator_trainer import serving, sync_replicas
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.topology import Topology
@@ -46,6 +46,7 @@ def bind_model_fn(model_fn: Callable, seed: int | None, finish: Callable | None 
             size = _batch_size(features, labels)
             if size is not None:
                 tf.compat.v1.add_to_collection(BATCH_SIZES, size)
+        sync_replicas.tell(config)
         with scope_and_seed(scope, seed):
             try:
                 spec = model_fn(features=features, **{name: optional[name] for name in optional if name in accepted})
