@@ -146,3 +146,18 @@ def test_an_evaluator_beside_a_chief_that_trains_alone(tasks):
     assert "\nevaluation 'eval'" not in results[0].out
     summary = program.summary(tasks.model_dir)
     assert (summary['final_step'], summary['evaluations'][-1]['step']) == (30, 30)
+
+
+def test_a_worker_of_a_synchronous_training_that_comes_back_goes_on(tasks):
+    sync = program.bind('my_model_fn.optimizer = @sync_replicas()', 'sync_replicas.optimizer = @AdamOptimizer()')
+    arguments = [*sync, '--max_steps=1500', '--seed=1']
+    started = {job: tasks(job, *arguments) for job in ('chief', 'worker', 'ps')}
+    wait_for(lambda: (ledger(tasks, 'worker').get('steps') or 0) > 5)
+    started['worker'].kill()
+    started['worker'].communicate()
+    step = ledger(tasks, 'chief')['step']
+    started['worker'] = tasks('worker', *arguments)
+    results = {job: program.finish(process).check() for job, process in started.items()}
+    summary = program.summary(tasks.model_dir)
+    assert step < 1500 == summary['final_step']
+    assert 'lost' not in results['chief'].err
