@@ -223,7 +223,9 @@ class Lifecycle:
         self.lost = message
         self.stop = self.stop or Stop('lost_peer', code)
         self._say(f'{message}: stopping')
-        self._later(seconds, lambda: self.abort(f'{message}: not stopped within {seconds:g} s{self.last_words()}', code))
+        self._later(
+            seconds, lambda: self.abort(f'{message}: not stopped within {seconds:g} s{self.last_words()}', code)
+        )
         try:
             self.release()
         except Exception as error:  # The timer ends the process.

@@ -136,7 +136,7 @@ def model_of(experiment: Experiment, config: tf.estimator.RunConfig) -> tuple[Ca
         return experiment.model_fn, experiment.warm_start_from
     with user_fns.scope_and_seed([], config.tf_random_seed):
         made = _from_keras(experiment.keras_model, config) if experiment.keras_model else _made(experiment, config)
-    return made.model_fn, experiment.warm_start_from or private.warm_start_settings(made)
+    return private.model_fn_of(made), experiment.warm_start_from or private.warm_start_settings(made)
 
 
 def _made(experiment: Experiment, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:

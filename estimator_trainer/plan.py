@@ -132,6 +132,7 @@ def make(run: Run, bindings: Sequence[gin_config.Binding], tf_config: Any) -> di
                 'shape': list(variable.shape),
                 'dtype': variable.dtype,
                 'trainable': variable.trainable,
+                'parts': variable.parts,
             }
             for variable in variables
         ],
@@ -334,7 +335,8 @@ def text(plan: dict[str, Any]) -> list[str]:
     lines.append(f'parameters   {parameters["trainable"]} trainable, {parameters["total"]} in all variables')
     for variable in plan['variables']:
         trainable = '' if variable['trainable'] else ' not trainable'
-        lines.append(f'  {variable["name"]} {variable["dtype"]}{variable["shape"]}{trainable}')
+        parts = f' in {variable["parts"]} parts' if variable['parts'] > 1 else ''
+        lines.append(f'  {variable["name"]} {variable["dtype"]}{variable["shape"]}{trainable}{parts}')
     return lines
 
 

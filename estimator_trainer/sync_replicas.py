@@ -1,9 +1,9 @@
 """Synchronous training on a parameter-server cluster: a step is the mean of the gradients of all training tasks.
 
-TensorFlow's SyncReplicasOptimizer has the tasks push their gradients to accumulators on the ps and wait for a token; the
-chief applies the mean and hands out the tokens. What it lacks is an end: who has left makes no more gradients, and the
-others wait for tokens for ever. Here who ends closes the queue of tokens, which ends the training of all in good order:
-for each of them it is as if its input had ended.
+In TensorFlow's SyncReplicasOptimizer the tasks push their gradients to accumulators on the ps and wait for a token; the
+chief applies the mean and hands out the tokens. It lacks an end: who has left makes no more gradients, and the others
+wait for tokens for ever. Here who ends closes the queue of tokens, which ends the training of all in good order: for
+each of them it is as if its input had ended.
 """
 
 import dataclasses
@@ -115,8 +115,8 @@ class _SyncReplicas(_v1.train.Optimizer):
             raise UserError('sync_replicas: a model can have one synchronous optimizer; found a second')
         aggregated = self._replicas_to_aggregate or tasks
         synchronous = _v1.train.SyncReplicasOptimizer(self._optimizer, aggregated, tasks)
-        # Else what the caller has the train_op wait for, such as updates of moving averages, would run, and read a batch,
-        # once more whenever the chief applies the mean.
+        # Else what the caller has the train_op wait for, such as updates of moving averages, would also run, and read a
+        # batch, whenever the chief applies the mean.
         with tf.control_dependencies(None):
             train_op = synchronous.apply_gradients(grads_and_vars, global_step, name)
         graph.add_to_collection(_SYNCHRONOUS, Synchronous(synchronous, tasks, aggregated))
@@ -152,7 +152,7 @@ class SyncHook(_v1.train.SessionRunHook):
         self._ended = False
         self._error: Exception | None = None
 
-    def begin(self):
+    def begin(self):  # noqa: D102
         optimizer = self._synchronous.optimizer
         runner = optimizer.get_chief_queue_runner()
         self._apply, self._close = runner.enqueue_ops, runner.cancel_op
@@ -166,7 +166,7 @@ class SyncHook(_v1.train.SessionRunHook):
         tokens = max(self._synchronous.aggregated - self._synchronous.tasks, 0)
         self._start = [optimizer.chief_init_op, optimizer.get_init_tokens_op(tokens)]
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session, coord):  # noqa: D102
         self._session = session
         for op in self._start:
             session.run(op)
@@ -188,7 +188,7 @@ class SyncHook(_v1.train.SessionRunHook):
         """Ends the training of all tasks, this one included; may be called by any thread."""
         self._session.run(self._close)
 
-    def end(self, session):
+    def end(self, session):  # noqa: D102
         if self._error is not None:
             raise self._error
         self._ended = True

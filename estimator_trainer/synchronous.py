@@ -8,7 +8,7 @@ from estimator_trainer import console, ledger
 from estimator_trainer.errors import RestartableError
 from estimator_trainer.hooks import Stopped
 from estimator_trainer.ledger_task import LedgerTask
-from estimator_trainer.sync_replicas import Synchronous, SyncHook
+from estimator_trainer.sync_replicas import SyncHook, Synchronous
 from estimator_trainer.topology import CHIEF
 
 
