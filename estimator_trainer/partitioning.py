@@ -36,28 +36,32 @@ def parameter_server(min_slice_size: int | None = 64 << 20) -> int | None:
 def divided_variables(config: tf.estimator.RunConfig):
     """Divides the large variables that the block makes by get_variable, in layers of v1, too.
 
-    By a getter and not by the scope's partitioner, which fails for scalars and makes one part of each small variable.
+    The scope's partitioner alone would fail for scalars, and make one part of each small variable: hence the getter.
     """
+    size = parameter_server()  # in every case, so that its bindings are used, and checked
     count = config.num_ps_replicas if config.train_distribute is None else 0
-    size = parameter_server() if count > 1 else None
-    if size is None:
+    if size is None or count < 2:
         yield
         return
     partitioner = _v1.min_max_variable_partitioner(count, min_slice_size=size)
 
-    def get_divided(getter, name, *arguments: Any, **named: Any):
-        if named.get('partitioner') is not None or not _can_be_divided(named):
+    def getter(getter, name, *arguments: Any, **named: Any):
+        if named.get('partitioner') is not partitioner:
             return getter(name, *arguments, **named)
-        shape, dtype = tf.TensorShape(named['shape']), tf.as_dtype(named.get('dtype') or tf.float32)
-        if max(partitioner(shape, dtype)) < 2:
-            return getter(name, *arguments, **named)
-        variable = getter(name, *arguments, **(named | {'partitioner': partitioner}))
+        if not _can_be_divided(named) or max(partitioner(**_shape_and_type(named))) < 2:
+            return getter(name, *arguments, **(named | {'partitioner': None}))
+        variable = getter(name, *arguments, **named)
         _v1.add_to_collection(_DIVIDED, variable)
         return variable
 
-    with _v1.variable_scope(_v1.get_variable_scope(), custom_getter=get_divided, auxiliary_name_scope=False):
+    scope = _v1.get_variable_scope()
+    with _v1.variable_scope(scope, partitioner=partitioner, custom_getter=getter, auxiliary_name_scope=False):
         yield
     _check_lookups(_v1.get_default_graph())
+
+
+def _shape_and_type(named: dict[str, Any]) -> dict[str, Any]:
+    return {'shape': tf.TensorShape(named['shape']), 'dtype': tf.as_dtype(named.get('dtype') or tf.float32)}
 
 
 def _can_be_divided(named: dict[str, Any]) -> bool:

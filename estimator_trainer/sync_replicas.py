@@ -119,6 +119,7 @@ class _SyncReplicas(_v1.train.Optimizer):
         # batch, whenever the chief applies the mean.
         with tf.control_dependencies(None):
             train_op = synchronous.apply_gradients(grads_and_vars, global_step, name)
+            tf.identity(synchronous.ready_for_local_init_op)  # TensorFlow warns of it as long as nobody uses it
         graph.add_to_collection(_SYNCHRONOUS, Synchronous(synchronous, tasks, aggregated))
         return tf.group(train_op, name=name or 'sync_replicas')
 

@@ -110,6 +110,23 @@ def test_a_step_of_two_tasks_is_one_on_both_batches(cluster):
     assert program.summary(cluster.model_dir)['examples'] == 3 * 8
 
 
+def test_a_canned_estimator_with_more_gradients_than_tasks(cluster):
+    canned = program.bind(
+        'experiment.model_fn = None',
+        'experiment.estimator = @DNNClassifierV1',
+        'DNNClassifierV1.hidden_units = [8]',
+        'DNNClassifierV1.feature_columns = [@numeric_column()]',
+        "numeric_column.key = 'x'",
+        'numeric_column.shape = [2]',
+        'DNNClassifierV1.optimizer = @sync_replicas()',
+        'sync_replicas.replicas_to_aggregate = 4',
+    )
+    result = cluster('chief:1,worker:1,ps:1', *SYNC[1:], *canned, '--max_steps=20').finish().check()
+    assert set(result.exit_codes.values()) == {0}
+    summary = program.summary(cluster.model_dir)
+    assert (summary['final_step'], summary['examples']) == (20, 4 * 8 * 20)
+
+
 @pytest.mark.parametrize(
     ('arguments', 'want_why', 'want_task'),
     [
