@@ -39,7 +39,8 @@ def divided_variables(config: tf.estimator.RunConfig):
     The scope's partitioner alone would fail for scalars, and make one part of each small variable: hence the getter.
     """
     size = parameter_server()  # in every case, so that its bindings are used, and checked
-    count = config.num_ps_replicas if config.train_distribute is None else 0
+    by_estimator = isinstance(config, tf.estimator.RunConfig) and config.train_distribute is None
+    count = config.num_ps_replicas if by_estimator else 0
     if size is None or count < 2:
         yield
         return

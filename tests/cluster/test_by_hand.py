@@ -152,7 +152,7 @@ def test_a_worker_of_a_synchronous_training_that_comes_back_goes_on(tasks):
     sync = program.bind('my_model_fn.optimizer = @sync_replicas()', 'sync_replicas.optimizer = @AdamOptimizer()')
     arguments = [*sync, '--max_steps=1500', '--seed=1']
     started = {job: tasks(job, *arguments) for job in ('chief', 'worker', 'ps')}
-    wait_for(lambda: (ledger(tasks, 'worker').get('steps') or 0) > 5)
+    wait_for(lambda: all((ledger(tasks, job).get('steps') or 0) > 5 for job in ('chief', 'worker')))
     started['worker'].kill()
     started['worker'].communicate()
     step = ledger(tasks, 'chief')['step']
