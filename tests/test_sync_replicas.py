@@ -13,9 +13,7 @@ Adam = v1.train.AdamOptimizer
 
 
 def build(tasks=None, strategy=None, with_step=True, times=1, **arguments):
-    """Builds a training graph in a cluster of so many tasks; returns its Synchronous, train_op, variables, and those of the
-    optimizer.
-    """
+    """Builds the training graph of a task in a cluster of `tasks` training tasks."""
     with tf.Graph().as_default() as graph:
         if tasks is not None:
             sync_replicas.tell(types.SimpleNamespace(num_worker_replicas=tasks, train_distribute=strategy))
