@@ -1,5 +1,7 @@
 """The strategy for TPUs, made only where there is one: TensorFlow would look for minutes. No TensorFlow at import."""
 
+import atexit
+import functools
 import glob
 import os
 import socket
@@ -61,13 +63,17 @@ def TPUStrategy(tpu_cluster_resolver: Any = None) -> Any:
     resolver = tpu_cluster_resolver or TPUClusterResolver()
     if isinstance(resolver, TPUClusterResolver):
         resolver = _find(resolver)
-    master, what = resolver.master(), f'the TPU at {resolver.master() or "this machine"}'
+    master = resolver.master()
+    what = f'the TPU at {master or "this machine"}'
     if '://' in master:
         _check_greeting(master)
+        # From here on TensorFlow's own threads may crash while the process ends, after all has been said.
+        leave = functools.partial(os._exit, UserError.exit_code)
+        atexit.register(leave)
+        _within(_SECONDS_TO_FIND, lambda: tf.config.experimental_connect_to_cluster(resolver), f'{what} is not reached')
+        atexit.unregister(leave)
 
     def make() -> Any:
-        if '://' in master:
-            tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.compat.v1.distribute.experimental.TPUStrategy(resolver)
 

@@ -161,3 +161,13 @@ def test_a_worker_of_a_synchronous_training_that_comes_back_goes_on(tasks):
     summary = program.summary(tasks.model_dir)
     assert step < 1500 == summary['final_step']
     assert 'lost' not in results['chief'].err
+
+
+def test_a_synchronous_chief_without_its_worker_gives_up(tasks):
+    sync = program.bind('my_model_fn.optimizer = @sync_replicas()', 'sync_replicas.optimizer = @AdamOptimizer()')
+    started = [tasks(job, *sync, '--gin_param=trainer.startup_timeout = 20') for job in ('chief', 'ps')]
+    for result in [program.finish(process).check(138) for process in started]:
+        assert (
+            'chief:0 gave up after 20 s (trainer.startup_timeout) waiting for worker:0 (not started): '
+            'a step of sync_replicas takes 2 gradients'
+        ) in result.err
