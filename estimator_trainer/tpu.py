@@ -1,7 +1,5 @@
 """The strategy for TPUs, made only where there is one: TensorFlow would look for minutes. No TensorFlow at import."""
 
-import atexit
-import functools
 import glob
 import os
 import socket
@@ -19,6 +17,8 @@ _SECONDS_TO_FIND = 6.0
 _SECONDS_TO_BEGIN = 300.0
 # What opens an HTTP/2 connection, which gRPC is: a fixed text and a frame of no settings. A server answers with one.
 _GREETING = b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_HEADERS, _SETTINGS = 1, 4  # kinds of frames
+_ERRORS = range(0x8B, 0x8F)  # how an answer begins that is a status of 304, 400, 404 or 500
 # What tells TensorFlow's resolver which TPU to take, where nobody names one.
 _VARIABLES = ('TPU_NAME', 'KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS')
 
@@ -67,11 +67,7 @@ def TPUStrategy(tpu_cluster_resolver: Any = None) -> Any:
     what = f'the TPU at {master or "this machine"}'
     if '://' in master:
         _check_greeting(master)
-        # From here on TensorFlow's own threads may crash while the process ends, after all has been said.
-        leave = functools.partial(os._exit, UserError.exit_code)
-        atexit.register(leave)
         _within(_SECONDS_TO_FIND, lambda: tf.config.experimental_connect_to_cluster(resolver), f'{what} is not reached')
-        atexit.unregister(leave)
 
     def make() -> Any:
         tf.tpu.experimental.initialize_tpu_system(resolver)
@@ -105,19 +101,60 @@ def _find(wanted: TPUClusterResolver) -> Any:
 
 
 def _check_greeting(address: str, where: str = '') -> None:
-    """Raises a UserError unless a gRPC server answers at `address`; gRPC itself would try again for minutes."""
-    found = ''
+    """Raises a UserError unless a gRPC server answers at `address`.
+
+    TensorFlow itself would try again for minutes, or crash where a proxy answers.
+    """
     try:
         host, _, port = address.rpartition('://')[2].split(',')[0].rpartition(':')
         with socket.create_connection((host.strip('[]'), int(port)), timeout=_SECONDS_TO_FIND / 2) as connection:
             connection.settimeout(_SECONDS_TO_FIND / 2)
-            connection.sendall(_GREETING)
-            # The fourth byte of a frame is its kind: 4 for settings.
-            found = '' if connection.recv(9)[3:4] == b'\4' else 'no gRPC server answers there'
+            connection.sendall(_GREETING + _request(host))
+            kind, _ = _frame(connection)
+            found = '' if kind == _SETTINGS else 'no gRPC server answers there'
+            while not found and kind != _HEADERS:
+                kind, answer = _frame(connection)
+                if kind == _HEADERS and answer[:1] and answer[0] in _ERRORS:
+                    found = 'a server answers there that knows no TensorFlow'
     except (OSError, ValueError) as error:
         found = str(error)
     if found:
         raise UserError(f'TPUStrategy requested but no TPU found ({where or address}): {found}')
+
+
+def _request(host: str) -> bytes:
+    """Returns the frames that ask TensorFlow's server, without words, for its status."""
+
+    def text(value: str) -> bytes:
+        return bytes([len(value)]) + value.encode()
+
+    # POST and http, which have numbers, as the names of path and authority have; then two headers in full.
+    headers = b'\x83\x86\x04' + text('/tensorflow.WorkerService/GetStatus') + b'\x01' + text(host[:100])
+    headers += b'\0' + text('content-type') + text('application/grpc') + b'\0' + text('te') + text('trailers')
+    message = bytes(5)
+    return (
+        len(headers).to_bytes(3, 'big')
+        + bytes([_HEADERS, 4, 0, 0, 0, 1])
+        + headers
+        + len(message).to_bytes(3, 'big')
+        + bytes([0, 1, 0, 0, 0, 1])
+        + message
+    )
+
+
+def _frame(connection: socket.socket) -> tuple[int, bytes]:
+    """Returns the kind and the content of the next HTTP/2 frame."""
+    with connection.makefile('rb', buffering=0) as file:
+        parts = []
+        for size in (9, None):
+            size, part = int.from_bytes(parts[0][:3], 'big') if size is None else size, b''
+            while len(part) < size:
+                more = file.read(size - len(part))
+                if not more:
+                    raise OSError('the server there hangs up')
+                part += more
+            parts.append(part)
+    return parts[0][3], parts[1]
 
 
 def _within(seconds: float, function: Callable[[], Any], what: str) -> Any:

@@ -1,11 +1,13 @@
 """--strategy=tpu where there is no TPU, and models that are written for one."""
 
 import socket
+import threading
 import time
 
 import pytest
 
 from estimator_trainer import tpu
+from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 from tests import program
 
@@ -81,6 +83,38 @@ def test_models_for_tpus_run_without_one(results, name):
     assert summary['evaluations'][-1]['metrics']['accuracy'] > 0.8
     assert summary['evaluations'][-1]['examples'] == 64
     assert len(list((model_dir / 'export' / 'final').iterdir())) == 1
+
+
+def test_a_server_of_tensorflow_is_known_by_its_answer():
+    server = tf.distribute.Server.create_local_server()
+    tpu._check_greeting(server.target)
+
+
+@pytest.mark.parametrize(
+    ('answer', 'want_text'),
+    [
+        (b'HTTP/1.1 400 Bad Request\r\n\r\n', 'hangs up'),
+        (b'\0\0\0\1\4\0\0\0\1', 'no gRPC server answers there'),
+        (b'\0\0\0\4\0\0\0\0\0' + b'\0\0\1\1\4\0\0\0\1\x8d', 'knows no TensorFlow'),
+    ],
+    ids=['HTTP/1', 'another frame', 'a proxy'],
+)
+def test_other_servers_are_no_tpu(answer, want_text):
+    with socket.create_server(('127.0.0.1', 0)) as server:
+
+        def serve():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+                connection.shutdown(socket.SHUT_WR)
+                connection.recv(1)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(UserError, match=f'TPUStrategy requested but no TPU found .*{want_text}'):
+            tpu._check_greeting(f'127.0.0.1:{server.getsockname()[1]}')
+        thread.join()
 
 
 def test_what_blocks_is_given_up():
