@@ -22,12 +22,14 @@ class Variable:
         shape: of the whole variable, where it is one in parts; None for an unknown dimension.
         dtype: such as 'float32'.
         trainable: whether gradients are taken for it.
+        parts: number of parts in which the graph has it.
     """
 
     name: str
     shape: tuple[int | None, ...]
     dtype: str
     trainable: bool
+    parts: int = 1
 
     @property
     def size(self) -> int | None:
@@ -121,7 +123,8 @@ def variables_of(graph: tf.Graph) -> list[Variable]:
         part = proto.save_slice_info_def if proto.HasField('save_slice_info_def') else None
         name = part.full_name if part else variable.op.name
         shape = tuple(part.full_shape) if part else tuple(variable.shape.as_list())
-        result.setdefault(name, Variable(name, shape, variable.dtype.base_dtype.name, id(variable) in trainable))
+        parts = result[name].parts + 1 if part and name in result else 1
+        result[name] = Variable(name, shape, variable.dtype.base_dtype.name, id(variable) in trainable, parts)
     return list(result.values())
 
 

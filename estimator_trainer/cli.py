@@ -282,8 +282,8 @@ def _import_tensorflow(lifecycle: Lifecycle) -> None:
 def _import_modules(config: gin_config.Config) -> None:
     if os.getcwd() not in sys.path:  # The console script's sys.path does not have it, that of `python -m` has.
         sys.path.insert(0, os.getcwd())
-    # These make `experiment`, `RunConfig` and `trainer` known to gin.
-    from estimator_trainer import experiment, registry, run_config, settings  # noqa: F401
+    # These make `experiment`, `RunConfig`, `trainer` and so on known to gin.
+    from estimator_trainer import experiment, partitioning, registry, run_config, settings, sync_replicas  # noqa: F401
 
     try:
         gin_config.import_modules(config, FLAGS.import_module)

@@ -67,7 +67,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self.position = (0, 0)
         self.step = 0
         self.examples: int | None = 0
-        self._started = self._stopped = 0.0
+        self._started = self._stopped = self._mark_time = 0.0
         self._last_run = None
         self._asked_to_stop = False
 

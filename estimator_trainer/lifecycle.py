@@ -38,7 +38,7 @@ _CHIEF_HAS_ENDED = (ledger_lib.ENDING, ledger_lib.TRAINED, ledger_lib.DONE)
 class Stop(NamedTuple):
     """Why this process was told to stop, and the exit code that this means."""
 
-    reason: str  # 'signal' or 'chief_ended'
+    reason: str  # 'signal', 'chief_ended' or 'lost_peer'
     exit_code: int
 
 
@@ -49,6 +49,9 @@ class Lifecycle:
         stop: set once the process was told to stop. Who can stop in good order looks at it.
         training: whether a training session runs.
         needs_peers: whether it matters to this task that a peer fails or is lost.
+        also_needs: peers beside `Topology.needs` without which training cannot go on, but can be saved.
+        lost: which of these was lost, and how; '' as long as none was.
+        release: gets a training out of its wait for these; called by a thread.
         watching: whether signals are watched.
         steps_together: whether this task trains, and makes each step together with its peers.
         graceful: whether someone is looking at `stop` now; if not, a signal ends the process at once.
@@ -62,6 +65,9 @@ class Lifecycle:
         self.training = False
         self.needs_peers = True
         self.steps_together = False
+        self.also_needs: tuple[Task, ...] = ()
+        self.lost = ''
+        self.release: Callable[[], None] = lambda: None
         self.graceful = False
         self.settings = Settings()
         self.watching = False
@@ -195,11 +201,12 @@ class Lifecycle:
     def _peer_thread(self, topology: Topology) -> None:
         seen: dict[Task, tuple[object, float, str]] = {}
         while not self._closed.wait(_POLL_SECONDS):
-            for peer in topology.needs if self.needs_peers else ():
+            for peer in (*topology.needs, *self.also_needs) if self.needs_peers else ():
+                lose = self._lose if peer in topology.needs else self._stop_for
                 record = self._ledger.peer(peer)
                 state = record.get('state')
                 if state == ledger_lib.FAILED:
-                    self._lose(f'{peer} failed: {record.get("cause", "unknown cause")}')
+                    lose(f'{peer} failed: {record.get("cause", "unknown cause")}')
                 if peer == CHIEF and state in _CHIEF_HAS_ENDED and self.stop is None:
                     self._follow_chief(record.get('cause'), topology.task.job)
                 beat = (record.get('incarnation'), record.get('beat'))
@@ -209,11 +216,11 @@ class Lifecycle:
                 if record and (peer not in seen or seen[peer][0] != beat):
                     seen[peer] = (beat, time.monotonic(), record.get('host', topology.address(peer)))
                 if topology.source == LOCAL_CLUSTER and self._ledger.is_gone(peer):
-                    self._lose(f'lost {peer}: its process is gone')
+                    lose(f'lost {peer}: its process is gone')
                 # One that was seen and whose record cannot be read any more is as silent as one that has stopped.
                 silent = time.monotonic() - seen[peer][1] if peer in seen else 0.0
                 if state != ledger_lib.DONE and silent > self.settings.peer_timeout:
-                    self._lose(f'lost {peer} on {seen[peer][2]}: no heartbeat for {silent:.0f} s')
+                    lose(f'lost {peer} on {seen[peer][2]}: no heartbeat for {silent:.0f} s')
 
     def _follow_chief(self, cause: str | None, job: str) -> None:
         """Stops, since the chief does; with a `cause` it will be restarted, and so must this task be."""
@@ -245,6 +252,22 @@ class Lifecycle:
         if not self._closed.is_set():
             code = self.stop.exit_code if self.signalled else self.settings.restart_exit_code
             self.abort(f'{message}{self.last_words()}', code)
+
+    def _stop_for(self, message: str) -> None:
+        """Stops, since a peer was lost that training needs: there is time to save, for the ps are still there."""
+        if self.lost or not self.also_needs or self._closed.is_set():
+            return
+        seconds, code = self.settings.grace_period, self.settings.restart_exit_code
+        self.lost = message
+        self.stop = self.stop or Stop('lost_peer', code)
+        self._say(f'{message}: stopping')
+        self._later(
+            seconds, lambda: self.abort(f'{message}: not stopped within {seconds:g} s{self.last_words()}', code)
+        )
+        try:
+            self.release()
+        except Exception as error:  # The timer ends the process.
+            self._say(f'cannot end the step: {error}')
 
     def wait_for_peers(self, topology: Topology, check: Callable[[], None] = lambda: None) -> None:
         """Waits until the peers that this task needs have started (and answer, where it connects to them).

@@ -10,12 +10,13 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from estimator_trainer import checkpoints, serving, specs, strategies, user_fns, voting
+from estimator_trainer import checkpoints, serving, specs, strategies, sync_replicas, user_fns, voting
 from estimator_trainer.compat import collective, private, tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.experiment import Experiment
 from estimator_trainer.rehearsal import Rehearsal
 from estimator_trainer.run_config import RunConfig
+from estimator_trainer.sync_replicas import Synchronous
 from estimator_trainer.topology import Topology
 
 _ModeKeys = tf.estimator.ModeKeys
@@ -27,6 +28,7 @@ class Model:
     Attributes:
         chief_hook: given the Scaffold of a training, returns one more hook for the chief.
         last_hooks: the hooks of a task that steps together with others, which come after all others.
+        sync_hook: given what makes a training synchronous, returns the hook for that.
     """
 
     def __init__(self, experiment: Experiment, config: tf.estimator.RunConfig, topology: Topology):
@@ -35,6 +37,7 @@ class Model:
         self._topology = topology
         self.chief_hook: Callable[[tf.compat.v1.train.Scaffold], tf.compat.v1.train.SessionRunHook] | None = None
         self.last_hooks: list[tf.compat.v1.train.SessionRunHook] = []
+        self.sync_hook: Callable[[Synchronous], tf.compat.v1.train.SessionRunHook] | None = None
 
     @functools.cached_property
     def rehearsal(self) -> Rehearsal:
@@ -97,20 +100,26 @@ class Model:
     ) -> tf.estimator.Estimator:
         def finish(spec, mode):
             spec = self._finish(spec, mode)
-            if self.chief_hook is not None and mode == _ModeKeys.TRAIN:
-                hook = self.chief_hook(spec.scaffold)
-                spec = spec._replace(training_chief_hooks=[*spec.training_chief_hooks, hook])
-            if self.last_hooks and mode == _ModeKeys.TRAIN:
-                chief_hooks = spec.training_chief_hooks if self._topology.is_chief else ()
-                hooks = [*spec.training_hooks, *chief_hooks, *self.last_hooks]
-                spec = spec._replace(training_hooks=hooks, training_chief_hooks=[])
-            return spec
+            return self._with_hooks(spec) if mode == _ModeKeys.TRAIN else spec
 
         bound = user_fns.bind_model_fn(model_fn, config.tf_random_seed, finish, voting.unwrap)
         params = dict(self._experiment.params)
         steps_with_others = self._topology.is_collective and config.train_distribute is not None
         kind = collective.CollectiveEstimator if steps_with_others else tf.estimator.Estimator
         return kind(bound, config=config, params=params, warm_start_from=warm_start)
+
+    def _with_hooks(self, spec: tf.estimator.EstimatorSpec) -> tf.estimator.EstimatorSpec:
+        chief_hooks, hooks = list(spec.training_chief_hooks), list(spec.training_hooks)
+        synchronous = sync_replicas.of(tf.compat.v1.get_default_graph())
+        if synchronous is not None and self.sync_hook is not None:
+            # Before the last checkpoint is saved, for which the chief waits for the workers.
+            (chief_hooks if self._topology.is_chief else hooks).append(self.sync_hook(synchronous))
+        if self.chief_hook is not None:
+            chief_hooks.append(self.chief_hook(spec.scaffold))
+        if self.last_hooks:
+            hooks += [*(chief_hooks if self._topology.is_chief else ()), *self.last_hooks]
+            chief_hooks = []
+        return spec._replace(training_chief_hooks=chief_hooks, training_hooks=hooks)
 
     def _finish(self, spec: tf.estimator.EstimatorSpec, mode: str) -> tf.estimator.EstimatorSpec:
         if mode == _ModeKeys.PREDICT:
@@ -135,7 +144,7 @@ def model_of(experiment: Experiment, config: tf.estimator.RunConfig) -> tuple[Ca
         return experiment.model_fn, experiment.warm_start_from
     with user_fns.scope_and_seed([], config.tf_random_seed):
         made = _from_keras(experiment, config) if experiment.keras_model else _made(experiment, config)
-    return made.model_fn, experiment.warm_start_from or private.warm_start_settings(made)
+    return private.model_fn_of(made), experiment.warm_start_from or private.warm_start_settings(made)
 
 
 def _made(experiment: Experiment, config: tf.estimator.RunConfig) -> tf.estimator.Estimator:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from estimator_trainer import checkpoints, gin_config, strategies
+from estimator_trainer import checkpoints, gin_config, strategies, sync_replicas
 from estimator_trainer.compat import tf
 from estimator_trainer.exporters import BestExporter
 from estimator_trainer.rehearsal import Built
@@ -60,13 +60,23 @@ def _short(value: str) -> str:
 def _strategy(run: Run) -> str:
     strategy, topology = run.config.train_distribute, run.topology
     if topology.has_ps:
-        text = 'parameter_server, asynchronous'
+        text = f'parameter_server{_how(run)}'
     elif topology.is_collective:
         text = f'multi_worker_mirrored, {len(topology.training_tasks)} tasks'
     else:
         text = f'{type(strategy).__name__}, {_replicas(run)} replicas' if strategy is not None else 'none'
     asked = run.options.bindings.get('RunConfig.train_distribute')
     return f'{text} (auto: {strategies.reason(topology)})' if asked in (None, 'None', "'auto'") else text
+
+
+def _how(run: Run) -> str:
+    built = run.model.rehearsal.built.get(_ModeKeys.TRAIN)
+    if built is None:  # on a worker
+        return ''
+    synchronous = sync_replicas.of(built.graph)
+    if synchronous is None:
+        return ', asynchronous'
+    return f', synchronous: {synchronous.aggregated} gradients a step, {synchronous.tasks} tasks'
 
 
 def _replicas(run: Run) -> int:
@@ -131,6 +141,7 @@ def make(run: Run, bindings: Sequence[gin_config.Binding], tf_config: Any) -> di
                 'shape': list(variable.shape),
                 'dtype': variable.dtype,
                 'trainable': variable.trainable,
+                'parts': variable.parts,
             }
             for variable in variables
         ],
@@ -333,7 +344,8 @@ def text(plan: dict[str, Any]) -> list[str]:
     lines.append(f'parameters   {parameters["trainable"]} trainable, {parameters["total"]} in all variables')
     for variable in plan['variables']:
         trainable = '' if variable['trainable'] else ' not trainable'
-        lines.append(f'  {variable["name"]} {variable["dtype"]}{variable["shape"]}{trainable}')
+        parts = f' in {variable["parts"]} parts' if variable['parts'] > 1 else ''
+        lines.append(f'  {variable["name"]} {variable["dtype"]}{variable["shape"]}{trainable}{parts}')
     return lines
 
 

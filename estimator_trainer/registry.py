@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import gin
 
-from estimator_trainer import early_stopping, exporters
+from estimator_trainer import early_stopping, exporters, tpu
 from estimator_trainer.compat import tf
 from estimator_trainer.gin_config import Config, registered_names
 from estimator_trainer.gin_config.statements import DYNAMIC_REGISTRATION, Reference, Statement, references
@@ -64,6 +64,8 @@ FAMILIES = (
     _Family('tf.keras.regularizers', keras.regularizers, '(?!Regularizer)[A-Z].+'),
     _Family('tf.distribute', tf.distribute, '(Mirrored|MultiWorkerMirrored|OneDevice)Strategy|ReductionToOneDevice'),
     _Family('tf.distribute', tf.distribute.experimental, 'CentralStorageStrategy|CommunicationOptions'),
+    # Ours look for a TPU with a deadline.
+    _Family('tf.distribute', tpu, 'TPUStrategy|TPUClusterResolver'),
     # That of TensorFlow 2 is another one, which Estimator cannot use.
     _Family('tf.distribute', v1.distribute.experimental, 'ParameterServerStrategy'),
 )

@@ -4,7 +4,6 @@ import atexit
 import json
 import os
 import shutil
-import signal
 import tempfile
 import time
 from typing import Any
@@ -17,6 +16,7 @@ from estimator_trainer.ledger_task import LedgerTask
 from estimator_trainer.outputs import export, predict
 from estimator_trainer.run import Run
 from estimator_trainer.summary import finite
+from estimator_trainer.synchronous import SynchronousTraining
 from estimator_trainer.topology import CHIEF, EVALUATOR
 from estimator_trainer.voting import Group, VotingHook, hooks
 
@@ -98,6 +98,12 @@ class _Local(LedgerTask):
 class _ClusterTask(LedgerTask):
     """A task with peers."""
 
+    def __init__(self, run: Run):
+        super().__init__(run)
+        self.synchronous = SynchronousTraining(self)
+        run.model.sync_hook = self.synchronous.hook
+        run.training_ended_elsewhere = lambda: self.synchronous.ended_elsewhere
+
     @property
     def results_path(self) -> str:
         """Where the evaluator leaves what it has found."""
@@ -134,6 +140,7 @@ class _ClusterTask(LedgerTask):
             interrupted = training_went_on or chief.get('resumes')
             self.run.resume(before if interrupted else {}, training_went_on)
             self.run.train()
+            self.synchronous.after_training()
 
 
 class _Chief(_ClusterTask):
@@ -157,10 +164,16 @@ class _Chief(_ClusterTask):
     def _prepare_training(self) -> None:
         if self.run.config.save_checkpoints_steps or self.run.config.save_checkpoints_secs:
             self.run.model.chief_hook = self._checkpoint_hook
-        self.run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING)
+        self.run.on_training_start = self._begin_training
+
+    def _begin_training(self) -> None:
+        self.ledger.write(state=ledger.TRAINING)
+        self.synchronous.wait_for_workers()
 
     def _warn_of_unread_input(self) -> None:
         """Tells of workers that have not used up their part of an input that has ended."""
+        if self.synchronous.is_on:  # One input ends the training of all.
+            return
         if self.run.summary.stopped_because != 'end_of_input' or self.lifecycle.settings.end_policy == 'chief':
             return
         for task in self.topology.training_tasks[1:]:
@@ -220,7 +233,8 @@ class _Chief(_ClusterTask):
 
     def _end_training(self) -> None:
         """Has the workers stop, so that the last checkpoint, saved after this, holds all their updates."""
-        if self.lifecycle.settings.end_policy == 'all_workers' and self._only_input_has_ended():
+        waits = self.lifecycle.settings.end_policy == 'all_workers' and not self.synchronous.is_on
+        if waits and self._only_input_has_ended():
             # Bounded by their own input, by max_steps, and by their heartbeats.
             working = (ledger.STARTING, ledger.TRAINING)
             self.lifecycle.wait_until(
@@ -229,12 +243,10 @@ class _Chief(_ClusterTask):
                 lambda: [f'{worker} to use up its input' for worker in self.workers(*working)],
             )
         seconds = self.lifecycle.settings.grace_period
-        cause = {}
         if self.lifecycle.signalled:
             # Half of the time that is left is for the workers, the other half to save.
             seconds /= 2
-            cause['cause'] = f'stopped by {signal.Signals(self.lifecycle.stop.exit_code - 128).name}'
-        self.ledger.write(state=ledger.ENDING, **cause, **self.progress())
+        self.ledger.write(state=ledger.ENDING, **self.synchronous.cause(), **self.progress())
         if not self.lifecycle.wait_until(lambda: not self._training(), seconds, self._training):
             self.run.report.warn(f'did not wait longer than {seconds:g} s for {", ".join(self._training())}')
 

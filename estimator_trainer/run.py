@@ -175,8 +175,10 @@ class Run:
         if self.topology.is_chief:
             self._saved_step = self._newest_step()  # asynchronous workers may have gone on after the chief's hook
         self._count_training()
-        summary.stopped_because = self._why_training_ended()
+        summary.stopped_because = self.why_training_ended(summary.final_step)
         if summary.stopped_because == 'end_of_input':
+            if self.training_ended_elsewhere():
+                return  # who has ended it is told by the roles
             if not self.hook.runs and not self.input.position.skipped:
                 raise TrainerError(f'experiment.train_input_fn produced no batches{self.input.part}')
             if max_steps is not None:
@@ -198,6 +200,10 @@ class Run:
 
     def on_training_start(self) -> None:
         """Called when the session is ready: the variables are there."""
+
+    def training_ended_elsewhere(self) -> bool:
+        """Whether another task has ended the training of all."""
+        return False
 
     @property
     def started(self) -> bool:
@@ -250,9 +256,10 @@ class Run:
             self.summary.overshoot = max(self.summary.final_step - self.experiment.max_steps, 0)
         self.summary.seconds = self.hook.seconds
 
-    def _why_training_ended(self) -> str:
+    def why_training_ended(self, step: int) -> str:
+        """Returns why training in this task, which was at `step`, has ended."""
         max_steps = self.experiment.max_steps
-        if max_steps is not None and self.summary.final_step >= max_steps:
+        if max_steps is not None and step >= max_steps:
             return 'max_steps'
         if self.voting is not None and self.voting.stopped_because:
             return self.voting.stopped_because

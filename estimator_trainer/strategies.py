@@ -11,11 +11,12 @@ from typing import Any
 
 import gin
 
+from estimator_trainer import tpu
 from estimator_trainer.errors import UserError, nearest
 from estimator_trainer.gin_config import Config
 from estimator_trainer.topology import EVALUATOR, Topology
 
-LOCAL_STRATEGIES = ('none', 'one_device', 'mirrored', 'central_storage')
+LOCAL_STRATEGIES = ('none', 'one_device', 'mirrored', 'central_storage', 'tpu')
 CLUSTER_STRATEGIES = ('multi_worker_mirrored', 'parameter_server')
 NAMES = ('auto', *LOCAL_STRATEGIES, *CLUSTER_STRATEGIES)
 
@@ -146,7 +147,7 @@ def make(value: Any, topology: Topology, where: str) -> Any:
         return tf.distribute.OneDeviceStrategy('/gpu:0' if tf.config.list_physical_devices('GPU') else '/cpu:0')
     if value == 'central_storage':
         return tf.distribute.experimental.CentralStorageStrategy()
-    return None
+    return tpu.tpu() if value == 'tpu' else None
 
 
 @gin.configurable(module='estimator_trainer')

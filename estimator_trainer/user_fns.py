@@ -11,7 +11,7 @@ from typing import Any
 
 import gin
 
-from estimator_trainer import serving
+from estimator_trainer import partitioning, serving, sync_replicas
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.topology import Topology
@@ -51,13 +51,16 @@ def bind_model_fn(
             if size is not None:
                 size = size if counts is True else tf.where(counts, size, 0)
                 tf.compat.v1.add_to_collection(BATCH_SIZES, size)
-        with scope_and_seed(scope, seed):
+        sync_replicas.tell(config)
+        with scope_and_seed(scope, seed), partitioning.divided_variables(config):
             try:
                 spec = model_fn(features=features, **{name: optional[name] for name in optional if name in accepted})
             except (TypeError, ValueError) as error:
                 spec = serving.refused_spec(error) if mode == tf.estimator.ModeKeys.PREDICT else None
                 if spec is None or not serving.explain(error):
                     raise
+        if hasattr(spec, 'as_estimator_spec'):  # a TPUEstimatorSpec
+            spec = spec.as_estimator_spec()
         if finish is None:
             return spec
         if not isinstance(spec, tf.estimator.EstimatorSpec):

@@ -1,6 +1,7 @@
 """What every classifier here does with its logits: predict, measure, train."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError, nearest
@@ -13,6 +14,7 @@ def classification_spec(
     learning_rate: float,
     decay_steps: int | None = None,
     label_vocabulary: Sequence[str] | None = None,
+    optimizer: Any = None,
 ) -> tf.estimator.EstimatorSpec:
     """Returns the EstimatorSpec of a classifier of exclusive classes.
 
@@ -27,6 +29,8 @@ def classification_spec(
         decay_steps: Step at which the learning rate, falling along a half cosine, reaches the 20th of `learning_rate`
             at which it then stays, so that training further still learns; None keeps it constant.
         label_vocabulary: The classes' names, in class order, to predict names as well as numbers.
+        optimizer: An optimizer of `tf.compat.v1.train`, or a class or function that makes one, with a step size of its
+            own; None takes Adam.
 
     Returns:
         The spec. Its predictions are `probabilities` float32 [batch, classes], `class_ids` int64 [batch], and with a
@@ -51,9 +55,13 @@ def classification_spec(
         return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops={'accuracy': accuracy})
 
     step = tf.compat.v1.train.get_or_create_global_step()
-    if decay_steps is not None:
-        learning_rate = tf.compat.v1.train.cosine_decay(learning_rate, step, decay_steps, alpha=0.05)
-    train_op = tf.compat.v1.train.AdamOptimizer(learning_rate).minimize(loss, step)
+    if optimizer is None:
+        if decay_steps is not None:
+            learning_rate = tf.compat.v1.train.cosine_decay(learning_rate, step, decay_steps, alpha=0.05)
+        optimizer = tf.compat.v1.train.AdamOptimizer(learning_rate)
+    elif callable(optimizer):
+        optimizer = optimizer()
+    train_op = optimizer.minimize(loss, step)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 

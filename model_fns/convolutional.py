@@ -1,6 +1,7 @@
 """Classifiers of small images: convolutions, one pooling, fully connected layers."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import gin
 
@@ -27,6 +28,7 @@ def conv_model_fn(
     learning_rate: float = 0.001,
     decay_steps: int | None = None,
     label_vocabulary: Sequence[str] | None = None,
+    optimizer: Any = None,
 ) -> tf.estimator.EstimatorSpec:
     """Classifies images by rectified 3x3 convolutions, 2x2 max pooling and rectified linear layers.
 
@@ -49,6 +51,7 @@ def conv_model_fn(
         decay_steps: Step at which the learning rate, falling along a half cosine, reaches the 20th of `learning_rate`
             at which it then stays, so that training further still learns; None keeps it constant.
         label_vocabulary: The classes' names, in class order, to predict names as well as numbers.
+        optimizer: What trains instead of Adam, as in `classification_spec`, e.g. `@sync_replicas()`.
 
     Returns:
         The spec of `classification_spec`.
@@ -68,7 +71,7 @@ def conv_model_fn(
         net = _dropout(net, dropout, training)
         net = tf.nn.relu(dense(net, units, f'hidden_{i}'))
     logits = dense(_dropout(net, dropout, training), n_classes, 'logits')
-    return classification_spec(logits, labels, mode, learning_rate, decay_steps, label_vocabulary)
+    return classification_spec(logits, labels, mode, learning_rate, decay_steps, label_vocabulary, optimizer)
 
 
 def _image(features: dict[str, tf.Tensor], height: int, width: int, channels: int) -> tf.Tensor:

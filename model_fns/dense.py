@@ -1,6 +1,7 @@
 """Classifiers of number columns: fully connected layers."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import gin
 
@@ -21,6 +22,7 @@ def dense_model_fn(
     learning_rate: float = 0.001,
     decay_steps: int | None = None,
     label_vocabulary: Sequence[str] | None = None,
+    optimizer: Any = None,
 ) -> tf.estimator.EstimatorSpec:
     """Classifies by rectified linear layers over standardised columns.
 
@@ -36,6 +38,7 @@ def dense_model_fn(
         decay_steps: Step at which the learning rate, falling along a half cosine, reaches the 20th of `learning_rate`
             at which it then stays, so that training further still learns; None keeps it constant.
         label_vocabulary: The classes' names, in class order, to predict names as well as numbers.
+        optimizer: What trains instead of Adam, as in `classification_spec`, e.g. `@sync_replicas()`.
 
     Returns:
         The spec of `classification_spec`.
@@ -51,4 +54,4 @@ def dense_model_fn(
     for i, units in enumerate(hidden_units):
         net = tf.nn.relu(dense(net, units, f'hidden_{i}'))
     logits = dense(net, n_classes, 'logits')
-    return classification_spec(logits, labels, mode, learning_rate, decay_steps, label_vocabulary)
+    return classification_spec(logits, labels, mode, learning_rate, decay_steps, label_vocabulary, optimizer)

@@ -51,12 +51,12 @@ import tensorflow as tf
 
 
 @gin.configurable
-def my_model_fn(features, labels, mode):
+def my_model_fn(features, labels, mode, optimizer=None):
     hidden = tf.compat.v1.layers.dense(features['x'], 8, activation=tf.nn.relu)
     logits = tf.compat.v1.layers.dense(hidden, 1)[:, 0]
     loss = tf.compat.v1.losses.sigmoid_cross_entropy(labels, logits)
     step = tf.compat.v1.train.get_global_step()
-    train_op = tf.compat.v1.train.AdamOptimizer(0.05).minimize(loss, step)
+    train_op = (optimizer or tf.compat.v1.train.AdamOptimizer(0.05)).minimize(loss, step)
     metrics = {'accuracy': tf.compat.v1.metrics.accuracy(labels, tf.cast(logits > 0, tf.float32))}
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
 

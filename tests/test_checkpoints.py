@@ -73,7 +73,7 @@ def test_variables_of():
     found = checkpoints.variables_of(graph)
     assert found[:3] == [
         Variable('global_step', (), 'int64', False),
-        Variable('parts', (10, 3), 'float32', True),
+        Variable('parts', (10, 3), 'float32', True, 4),
         Variable('ref', (2,), 'float32', False),
     ]
     assert [variable.name for variable in found[3:]] == ['open']

@@ -148,3 +148,28 @@ def test_an_evaluator_beside_a_chief_that_trains_alone(tasks):
     assert "\nevaluation 'eval'" not in results[0].out
     summary = program.summary(tasks.model_dir)
     assert (summary['final_step'], summary['evaluations'][-1]['step']) == (30, 30)
+
+
+def test_a_worker_of_a_synchronous_training_that_comes_back_goes_on(tasks):
+    sync = program.bind('my_model_fn.optimizer = @sync_replicas()', 'sync_replicas.optimizer = @AdamOptimizer()')
+    arguments = [*sync, '--max_steps=1500', '--seed=1']
+    started = {job: tasks(job, *arguments) for job in ('chief', 'worker', 'ps')}
+    wait_for(lambda: all((ledger(tasks, job).get('steps') or 0) > 5 for job in ('chief', 'worker')))
+    started['worker'].kill()
+    started['worker'].communicate()
+    step = ledger(tasks, 'chief')['step']
+    started['worker'] = tasks('worker', *arguments)
+    results = {job: program.finish(process).check() for job, process in started.items()}
+    summary = program.summary(tasks.model_dir)
+    assert step < 1500 == summary['final_step']
+    assert 'lost' not in results['chief'].err
+
+
+def test_a_synchronous_chief_without_its_worker_gives_up(tasks):
+    sync = program.bind('my_model_fn.optimizer = @sync_replicas()', 'sync_replicas.optimizer = @AdamOptimizer()')
+    started = [tasks(job, *sync, '--gin_param=trainer.startup_timeout = 20') for job in ('chief', 'ps')]
+    for result in [program.finish(process).check(138) for process in started]:
+        assert (
+            'chief:0 gave up after 20 s (trainer.startup_timeout) waiting for worker:0 (not started): '
+            'a step of sync_replicas takes 2 gradients'
+        ) in result.err
