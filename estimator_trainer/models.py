@@ -6,11 +6,12 @@ import inspect
 import re
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from typing import Any
 
-from estimator_trainer import checkpoints, serving, specs, user_fns
-from estimator_trainer.compat import private, tf
+from estimator_trainer import checkpoints, serving, specs, strategies, user_fns
+from estimator_trainer.compat import exact_evaluation, private, tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.experiment import Experiment
 from estimator_trainer.rehearsal import Rehearsal
@@ -18,6 +19,8 @@ from estimator_trainer.run_config import RunConfig
 from estimator_trainer.topology import Topology
 
 _ModeKeys = tf.estimator.ModeKeys
+# Strategies call a model_fn, and all that it calls, by way of AutoGraph, which takes seconds for code of ours.
+_unconverted = tf.autograph.experimental.do_not_convert
 
 
 class Model:
@@ -25,6 +28,7 @@ class Model:
 
     Attributes:
         chief_hook: given the Scaffold of a training, returns one more hook for the chief.
+        warn: told, once a training graph is built, what is likely to be a mistake in the model_fn.
     """
 
     def __init__(self, experiment: Experiment, config: tf.estimator.RunConfig, topology: Topology):
@@ -32,13 +36,15 @@ class Model:
         self._config = config
         self._topology = topology
         self.chief_hook: Callable[[tf.compat.v1.train.Scaffold], tf.compat.v1.train.SessionRunHook] | None = None
+        self.warn: Callable[[str], None] = lambda line: None
+        # graph -> `specs.collected_losses` of its first replica
+        self._losses: weakref.WeakKeyDictionary[tf.Graph, tuple[set, set]] = weakref.WeakKeyDictionary()
+        self._counts_twice: str | None = None
 
     @functools.cached_property
     def rehearsal(self) -> Rehearsal:
         """The graphs, built once before anything is written."""
-        # A canned Estimator is made anew: an optimizer object that it holds may serve one training graph only.
-        source = model_of(self._experiment, self._config)[0] if self._experiment.estimator else self._source[0]
-        model_fn = user_fns.bind_model_fn(source, self._config.tf_random_seed, self._finish)
+        model_fn = user_fns.bind_model_fn(self._another_model_fn(), self._config.tf_random_seed, self._finish)
         return Rehearsal(self._experiment, self._config, self._topology, model_fn, self._receiver_fn)
 
     @functools.cached_property
@@ -51,9 +57,46 @@ class Model:
         """The Estimator that evaluates, predicts and exports in this task: it reads a checkpoint and needs no peer."""
         if self._topology.task.job in ('local', 'evaluator'):
             return self.estimator
-        # In a cluster, RunConfig places variables on the ps tasks.
-        config = RunConfig(topology=Topology(), train_distribute='none', model_dir=self._config.model_dir)
+        config = self._evaluating_config()
         return self._make_estimator(config, *model_of(self._experiment, config))
+
+    def _evaluating_config(self) -> tf.estimator.RunConfig:
+        if self._topology.task.job in ('local', 'evaluator'):
+            return self._config
+        # In a cluster, RunConfig places variables on the ps tasks.
+        fields = {} if self._config.eval_distribute is not None else {'eval_distribute': 'none'}
+        return RunConfig(topology=Topology(), train_distribute='none', model_dir=self._config.model_dir, **fields)
+
+    @property
+    def evaluating_replicas(self) -> int:
+        """Number of replicas that evaluate."""
+        strategy = self._config.eval_distribute
+        return strategy.num_replicas_in_sync if strategy is not None else 1
+
+    def _another_model_fn(self) -> Callable:
+        # A canned Estimator is made anew: an optimizer object that it holds may serve one training graph only.
+        return model_of(self._experiment, self._config)[0] if self._experiment.estimator else self._source[0]
+
+    def check_replicas(self) -> str | None:
+        """Looks whether an evaluation on several replicas finds what one on a single replica does; else makes it that.
+
+        Returns:
+            A warning that says why there is one replica, None where there are as many as were asked for.
+        """
+        replicas = self.evaluating_replicas
+        if replicas == 1:
+            return None
+        config = self._evaluating_config()
+        strategies.export_tf_config(self._topology)  # the RunConfig of an evaluation has taken it away
+        estimator = self._make_estimator(config, self._another_model_fn(), None)
+        bound = user_fns.bind_input_fn(self._experiment.eval_input_fn, config.tf_random_seed)
+        why = estimator.effect_of_empty_batches(bound)
+        why = f'with a batch without examples, which a replica may get, {why}' if why else self._counts_twice
+        if why is None:
+            return None
+        self._config = self._config.replace(eval_distribute=None)
+        self.rehearsal.evaluate_on_one_replica(self._config)
+        return f'RunConfig.eval_distribute: evaluates on one replica, not on {replicas}: {why}'
 
     def check_start(self) -> None:
         """Checks that the checkpoint from which a new training is to start is there, and one of this model.
@@ -92,8 +135,11 @@ class Model:
     def _make_estimator(
         self, config: tf.estimator.RunConfig, model_fn: Callable, warm_start: Any
     ) -> tf.estimator.Estimator:
-        def finish(spec, mode):
-            spec = self._finish(spec, mode)
+        @_unconverted
+        def finish(spec, mode, size):
+            spec = self._finish(spec, mode, size)
+            if mode != _ModeKeys.PREDICT and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+                self._look_at_losses(spec, mode)
             if self.chief_hook is not None and mode == _ModeKeys.TRAIN:
                 hook = self.chief_hook(spec.scaffold)
                 spec = spec._replace(training_chief_hooks=[*spec.training_chief_hooks, hook])
@@ -101,13 +147,30 @@ class Model:
 
         bound = user_fns.bind_model_fn(model_fn, config.tf_random_seed, finish)
         params = dict(self._experiment.params)
-        return tf.estimator.Estimator(bound, config=config, params=params, warm_start_from=warm_start)
+        return exact_evaluation.Estimator(bound, config=config, params=params, warm_start_from=warm_start)
 
-    def _finish(self, spec: tf.estimator.EstimatorSpec, mode: str) -> tf.estimator.EstimatorSpec:
+    def _look_at_losses(self, spec: tf.estimator.EstimatorSpec, mode: str) -> None:
+        losses, regularization = specs.collected_losses(spec)
+        first_losses, first_regularization = self._losses.setdefault(spec.loss.graph, (losses, regularization))
+        if losses is first_losses or (losses.isdisjoint(first_losses) and regularization <= first_regularization):
+            return
+        self._counts_twice = (
+            f'the loss of a replica sums {len(losses | regularization)} entries of the loss collections, losses of '
+            'other replicas among them, which share these collections (get_total_loss() and the like do that); sum the '
+            'losses of model_fn explicitly'
+        )
+        if mode == _ModeKeys.TRAIN:
+            self.warn(self._counts_twice)
+
+    def _finish(
+        self, spec: tf.estimator.EstimatorSpec, mode: str, size: tf.Tensor | None
+    ) -> tf.estimator.EstimatorSpec:
         if mode == _ModeKeys.PREDICT:
             return serving.check_export_outputs(spec, self._experiment.serving_default)
         if mode == _ModeKeys.TRAIN and self._experiment.attach_update_ops:
             return specs.with_updates(spec)
+        if mode == _ModeKeys.EVAL:
+            return specs.with_losses(spec, size)
         return spec
 
     def _receiver_fn(self, features: Any) -> Callable:

@@ -55,15 +55,16 @@ def choose(value: Any, topology: Topology, where: str) -> Any:
 
 
 def set_up_devices(name: Any, config: Config) -> None:
-    """Divides the CPU into as many logical CPUs as a mirrored strategy needs. Must run before the first op does."""
+    """Divides the CPU into as many logical CPUs as mirrored strategies need. Must run before the first op does."""
     from estimator_trainer.compat import tf
 
     cpus = 1
-    if name == 'mirrored' and not tf.config.list_physical_devices('GPU'):
+    names = (name, config.literal('RunConfig.eval_distribute'))
+    if 'mirrored' in names and not tf.config.list_physical_devices('GPU'):
         cpus = config.literal('mirrored.cpu_replicas', 2)
         if isinstance(cpus, bool) or not isinstance(cpus, int) or cpus < 1:
             raise UserError(f'mirrored.cpu_replicas: expected a number of at least 1, found {cpus!r}')
-    elif not isinstance(name, str):  # a reference to a strategy class
+    elif not all(isinstance(one, str) for one in names):  # a reference to a strategy class
         indices = re.findall(r'cpu:(\d+)', str(config.literal('MirroredStrategy.devices')).lower())
         cpus = max([1, *(int(index) + 1 for index in indices)])
     if cpus > 1:

@@ -28,7 +28,8 @@ def bind_model_fn(model_fn: Callable, seed: int | None, finish: Callable | None 
     Args:
         model_fn: the user's function.
         seed: seeds Python, NumPy, Keras and TensorFlow before the call, where given.
-        finish: given the EstimatorSpec and the mode, returns the EstimatorSpec to use.
+        finish: given the EstimatorSpec, the mode and the number of examples (int64 scalar, None without a batch
+            dimension and in PREDICT), returns the EstimatorSpec to use.
 
     Raises:
         UserError: `model_fn` cannot be called as Estimator calls it.
@@ -42,10 +43,9 @@ def bind_model_fn(model_fn: Callable, seed: int | None, finish: Callable | None 
         if labels is not None and 'labels' not in accepted:
             raise UserError(f'{name_of(model_fn)} takes no labels, but the input_fn returns some')
         optional = {'labels': labels, 'mode': mode, 'params': params, 'config': config}
-        if mode != tf.estimator.ModeKeys.PREDICT:
-            size = _batch_size(features, labels)
-            if size is not None:
-                tf.compat.v1.add_to_collection(BATCH_SIZES, size)
+        size = None if mode == tf.estimator.ModeKeys.PREDICT else _batch_size(features, labels)
+        if size is not None:
+            tf.compat.v1.add_to_collection(BATCH_SIZES, size)
         with scope_and_seed(scope, seed):
             try:
                 spec = model_fn(features=features, **{name: optional[name] for name in optional if name in accepted})
@@ -57,7 +57,7 @@ def bind_model_fn(model_fn: Callable, seed: int | None, finish: Callable | None 
             return spec
         if not isinstance(spec, tf.estimator.EstimatorSpec):
             raise UserError(f'{name_of(model_fn)} returned {spec!r}; expected a tf.estimator.EstimatorSpec')
-        return finish(spec, mode)
+        return finish(spec, mode, size)
 
     return bound_model_fn
 
@@ -147,6 +147,7 @@ def name_of(function: Callable) -> str:
     return getattr(function, '__name__', repr(function))
 
 
+@tf.autograph.experimental.do_not_convert
 def _batch_size(features: Any, labels: Any) -> Any:
     """Returns the number of examples (int64 scalar), or None where no feature or label has a batch dimension."""
     values = tf.nest.flatten([features, labels])
