@@ -90,8 +90,9 @@ class Model:
         strategies.export_tf_config(self._topology)  # the RunConfig of an evaluation has taken it away
         estimator = self._make_estimator(config, self._another_model_fn(), None)
         bound = user_fns.bind_input_fn(self._experiment.eval_input_fn, config.tf_random_seed)
-        why = estimator.effect_of_empty_batches(bound)
-        why = f'with a batch without examples, which a replica may get, {why}' if why else self._counts_twice
+        why = estimator.effect_of_replicas(bound) or self._counts_twice
+        if self._experiment.keras_model:
+            why = 'Keras divides the loss of a model by the number of replicas'
         if why is None:
             return None
         self._config = self._config.replace(eval_distribute=None)

@@ -17,6 +17,8 @@ def squares_input_fn(examples=13):
 @gin.configurable
 def squares_model_fn(features, labels, mode):
     w = v1.get_variable('w', initializer=1.0)
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions={'y': w * features['x']})
     loss = tf.reduce_mean((w * features['x'] - labels) ** 2)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=v1.assign_add(v1.train.get_global_step(), 1))
 

@@ -21,8 +21,8 @@ MODELS = {
 # Each kind of model, each strategy for training.
 TRAINED = [
     ('plain', 'none'),
+    ('plain', 'one_device'),
     ('plain', 'mirrored'),
-    ('canned', 'one_device'),
     ('canned', 'central_storage'),
     ('keras', 'none'),
     ('keras', 'mirrored'),
@@ -105,8 +105,13 @@ def test_replicas_find_what_one_device_finds(trained, name, strategy):
     replicas, one = evaluation(trained, at), evaluation(trained, f'{at}, again')
     assert replicas['examples'] == one['examples'] == 60
     assert replicas['metrics'] == pytest.approx(one['metrics'], rel=1e-5)
-    assert warnings(trained, at) == []
-    assert 'eval batch 14 examples a step: 2 replicas x 7' in trained[1][at].out
+    why = {'canned': "metric 'accuracy_baseline' does not sum up", 'keras': 'Keras divides the loss'}.get(name)
+    if why:
+        (warning,) = warnings(trained, at)
+        assert warning.startswith(f'RunConfig.eval_distribute: evaluates on one replica, not on 2: {why}')
+    else:
+        assert warnings(trained, at) == []
+        assert 'eval batch 14 examples a step: 2 replicas x 7' in trained[1][at].out
     assert 'eval batch 7 examples a step\n' in trained[1][f'{at}, again'].out
 
 
@@ -128,8 +133,8 @@ def test_the_loss_is_the_mean_over_examples(runs, name):
 def test_a_model_that_an_empty_batch_changes_is_evaluated_on_one_replica(runs):
     (warning,) = warnings(runs, 'batches')
     assert warning.startswith(
-        'RunConfig.eval_distribute: evaluates on one replica, not on 2: with a batch without examples, which a replica '
-        "may get, metric 'five' changes from "
+        'RunConfig.eval_distribute: evaluates on one replica, not on 2: a batch without examples changes metric '
+        "'five' from "
     )
     assert 'eval batch 7 examples a step\n' in runs[1]['batches'].out
     found = evaluation(runs, 'batches')

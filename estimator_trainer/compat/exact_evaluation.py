@@ -4,6 +4,7 @@ Where batches are not enough for all replicas, Estimator's own drops them, or co
 timing. Here empty batches fill the last round up, so what is dropped, or counted by some replicas only, is empty.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -37,48 +38,69 @@ class Estimator(tf.estimator.Estimator):
             eval_dict[LOSS] = eval_dict.pop(LOSS_BY_EXAMPLES)
         return scaffold, update_op, eval_dict, hooks
 
-    def effect_of_empty_batches(self, input_fn: Callable) -> str | None:
-        """Builds the evaluation graph and runs it once with an empty batch on each replica.
+    def effect_of_replicas(self, input_fn: Callable) -> str | None:
+        """Builds the evaluation graph, of one replica and of all, and runs it once with an empty batch on each.
 
         Args:
             input_fn: the evaluation input, with Estimator's full signature; nothing of it is read.
 
         Returns:
-            What a replica without examples changes or breaks; None where it does nothing.
+            Why the metrics would not be those of one replica; None where they are.
         """
 
-        def empty_input_fn(mode, params, config, input_context):
+        def empty_input_fn(mode, params, config, input_context=None):
             return fill_up(input_fn(mode, params, config, input_context).take(0), None)
 
-        with tf.Graph().as_default(), self._eval_distribution.scope():
-            v1.set_random_seed(self.config.tf_random_seed)
-            v1.train.get_or_create_global_step()
-            try:
-                before, after = self._run_once(empty_input_fn)
-            except Exception as error:  # Whatever a model does with what it does not expect.
-                return tensorflow_message(error) or _last_line(error)
+        try:
+            one, _ = self._run_once(empty_input_fn, None)
+            before, after = self._run_once(empty_input_fn, self._eval_distribution)
+        except Exception as error:  # Whatever a model does with what it does not expect.
+            return f'with a batch without examples: {tensorflow_message(error) or _last_line(error)}'
         for name in before:
             if not _equal(before[name], after[name]):
-                return f'metric {name!r} changes from {before[name]} to {after[name]}'
+                return f'a batch without examples changes metric {name!r} from {before[name]} to {after[name]}'
+            if not _equal(one[name], before[name]):
+                return f'metric {name!r} does not sum up replicas: it is {before[name]}, that of one {one[name]}'
         return None
 
-    def _run_once(self, input_fn: Callable) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Returns the values of the metrics before and after one run of their updates."""
-        scaffold, _, input_hooks, update_op, metrics = self._call_model_fn_eval_distributed(input_fn, self.config)
-        metrics.pop(LOSS)  # a mean over batches, empty ones too: it is not reported
-        # As if there had been other batches before, so that one that adds nothing leaves each metric as it is.
-        moved = [
-            part.assign_add(tf.cast(tf.fill(tf.shape(part), 1.0 + 0.37 * index), part.dtype.base_dtype))
-            for index, variable in enumerate(v1.local_variables())
-            for part in self._eval_distribution.experimental_local_results(variable)
-            if part.dtype.is_floating or part.dtype.is_integer
-        ]
-        creator = v1.train.ChiefSessionCreator(scaffold, config=self.config.session_config)
-        with v1.train.MonitoredSession(creator, input_hooks) as session:
-            session.run(moved)
-            before = session.run(metrics)
-            session.run(update_op)
-            return before, session.run(metrics)
+    def _run_once(self, input_fn: Callable, strategy: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns the values of the metrics before and after one run of their updates.
+
+        They begin as if there had been other batches before, the same with and without a strategy.
+        """
+        with tf.Graph().as_default(), strategy.scope() if strategy else contextlib.nullcontext():
+            v1.set_random_seed(self.config.tf_random_seed)
+            v1.train.get_or_create_global_step()
+            call = self._call_model_fn_eval_distributed if strategy else self._call_model_fn_eval
+            scaffold, _, input_hooks, update_op, metrics = call(input_fn, self.config)
+            metrics.pop(LOSS)  # a mean over batches, empty ones too: it is not reported
+            replicas = self._eval_distribution.num_replicas_in_sync
+            moved = [
+                moved
+                for index, variable in enumerate(v1.local_variables())
+                if variable.dtype.is_floating or variable.dtype.is_integer
+                for moved in _move(variable, index, replicas, strategy)
+            ]
+            creator = v1.train.ChiefSessionCreator(scaffold, config=self.config.session_config)
+            with v1.train.MonitoredSession(creator, input_hooks) as session:
+                session.run(moved)
+                before = session.run(metrics)
+                session.run(update_op)
+                return before, session.run(metrics)
+
+
+def _move(variable: Any, index: int, replicas: int, strategy: Any) -> list[Any]:
+    """Adds to a variable numbers that no metric comes by easily, to its part on each replica a different one."""
+    numbers = [1.0 + 0.37 * index + replica * (3 + index % 5) for replica in range(replicas)]
+    parts = strategy.experimental_local_results(variable) if strategy else [variable]
+    if variable.dtype.is_integer:
+        numbers = [int(number) for number in numbers]
+    if not strategy or variable.aggregation != tf.VariableAggregation.SUM:
+        numbers = [sum(numbers)] * len(parts)
+    return [
+        part.assign_add(tf.cast(tf.fill(tf.shape(part), number), part.dtype.base_dtype))
+        for part, number in zip(parts, numbers, strict=True)
+    ]
 
 
 def _last_line(error: Exception) -> str:
@@ -88,7 +110,9 @@ def _last_line(error: Exception) -> str:
 
 def _equal(a: Any, b: Any) -> bool:
     a, b = np.asarray(a), np.asarray(b)
-    return np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == 'f')
+    if a.dtype.kind == b.dtype.kind == 'f':
+        return a.shape == b.shape and np.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True)
+    return np.array_equal(a, b)
 
 
 def fill_up(data: tf.data.Dataset, batches: int | None) -> tf.data.Dataset:
