@@ -62,11 +62,14 @@ METRICS = {
 
 
 def _of_its_own(x):
-    """A sum whose value each replica takes from its own part."""
+    """A sum whose value is that of the first replica, as with the head for two classes."""
     how = {'synchronization': tf.VariableSynchronization.ON_READ, 'aggregation': tf.VariableAggregation.SUM}
     keys = [v1.GraphKeys.LOCAL_VARIABLES]
     total = v1.get_variable('total', [], initializer=v1.zeros_initializer(), trainable=False, collections=keys, **how)
-    return tf.identity(total), total.assign_add(tf.reduce_sum(x))
+    first = tf.distribute.get_replica_context().merge_call(
+        lambda strategy, value: strategy.experimental_local_results(value)[0], args=(tf.identity(total),)
+    )
+    return first, total.assign_add(tf.reduce_sum(x))
 
 
 def _updated(metric, x):
