@@ -5,6 +5,7 @@ timing. Here empty batches fill the last round up, so what is dropped, or counte
 """
 
 import contextlib
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -77,9 +78,9 @@ class Estimator(tf.estimator.Estimator):
             replicas = self._eval_distribution.num_replicas_in_sync
             moved = [
                 moved
-                for index, variable in enumerate(v1.local_variables())
+                for variable in v1.local_variables()
                 if variable.dtype.is_floating or variable.dtype.is_integer
-                for moved in _move(variable, index, replicas, strategy)
+                for moved in _move(variable, replicas, strategy)
             ]
             creator = v1.train.ChiefSessionCreator(scaffold, config=self.config.session_config)
             with v1.train.MonitoredSession(creator, input_hooks) as session:
@@ -89,8 +90,9 @@ class Estimator(tf.estimator.Estimator):
                 return before, session.run(metrics)
 
 
-def _move(variable: Any, index: int, replicas: int, strategy: Any) -> list[Any]:
+def _move(variable: Any, replicas: int, strategy: Any) -> list[Any]:
     """Adds to a variable numbers that no metric comes by easily, to its part on each replica a different one."""
+    index = zlib.crc32(variable.name.encode()) % 89  # the name is what two graphs have in common, not the order
     numbers = [1.0 + 0.37 * index + replica * (3 + index % 5) for replica in range(replicas)]
     parts = strategy.experimental_local_results(variable) if strategy else [variable]
     if variable.dtype.is_integer:
