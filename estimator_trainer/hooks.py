@@ -29,6 +29,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         position: (global_step, runs): at that step the model certainly had the updates of so many runs of this task.
         step: global_step as last seen; exact at the start, at reports and at the end.
         examples: number of examples that this task has consumed, None where batches have no batch dimension.
+        growth: by how much the first run of the train_op, and other tasks meanwhile, moved global_step.
         stopped_by_hook: whether another hook of the run asked for the stop.
     """
 
@@ -65,7 +66,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self._on_progress = on_progress
         self.runs = 0
         self.position = (0, 0)
-        self.step = 0
+        self.step = self.growth = 0
         self.examples: int | None = 0
         self._started = self._stopped = self._mark_time = 0.0
         self._last_run = None
@@ -108,6 +109,7 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         step, loss, sizes = run_values.results
         self.position = (int(step), self.runs)
         if not self.runs:
+            self.growth = int(run_context.session.run(self._step_tensor)) - self._first_step
             self._on_first_step([int(size) for size in sizes])
         self.examples = _add(self.examples, sizes)
         self._last_run = run_context

@@ -7,11 +7,12 @@ import inspect
 import re
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from estimator_trainer import checkpoints, serving, specs, strategies, sync_replicas, user_fns, voting
-from estimator_trainer.compat import collective, private, tf
+from estimator_trainer.compat import collective, exact_evaluation, private, tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.experiment import Experiment
 from estimator_trainer.rehearsal import Rehearsal
@@ -20,6 +21,8 @@ from estimator_trainer.sync_replicas import Synchronous
 from estimator_trainer.topology import Topology
 
 _ModeKeys = tf.estimator.ModeKeys
+# Strategies call a model_fn, and all that it calls, by way of AutoGraph, which takes seconds for code of ours.
+_unconverted = tf.autograph.experimental.do_not_convert
 
 
 class Model:
@@ -29,6 +32,7 @@ class Model:
         chief_hook: given the Scaffold of a training, returns one more hook for the chief.
         last_hooks: the hooks of a task that steps together with others, which come after all others.
         sync_hook: given what makes a training synchronous, returns the hook for that.
+        warn: told, once a training graph is built, what is likely to be a mistake in the model_fn.
     """
 
     def __init__(self, experiment: Experiment, config: tf.estimator.RunConfig, topology: Topology):
@@ -38,13 +42,15 @@ class Model:
         self.chief_hook: Callable[[tf.compat.v1.train.Scaffold], tf.compat.v1.train.SessionRunHook] | None = None
         self.last_hooks: list[tf.compat.v1.train.SessionRunHook] = []
         self.sync_hook: Callable[[Synchronous], tf.compat.v1.train.SessionRunHook] | None = None
+        self.warn: Callable[[str], None] = lambda line: None
+        # graph -> `specs.collected_losses` of its first replica
+        self._losses: weakref.WeakKeyDictionary[tf.Graph, tuple[set, set]] = weakref.WeakKeyDictionary()
+        self._counts_twice: str | None = None
 
     @functools.cached_property
     def rehearsal(self) -> Rehearsal:
         """The graphs, built once before anything is written."""
-        # A canned Estimator is made anew: an optimizer object that it holds may serve one training graph only.
-        source = model_of(self._experiment, self._config)[0] if self._experiment.estimator else self._source[0]
-        model_fn = user_fns.bind_model_fn(source, self._config.tf_random_seed, self._finish)
+        model_fn = user_fns.bind_model_fn(self._another_model_fn(), self._config.tf_random_seed, self._finish)
         return Rehearsal(self._experiment, self._config, self._topology, model_fn, self._receiver_fn)
 
     @functools.cached_property
@@ -57,9 +63,47 @@ class Model:
         """The Estimator that evaluates, predicts and exports in this task: it reads a checkpoint and needs no peer."""
         if self._topology.task.job in ('local', 'evaluator'):
             return self.estimator
-        # In a cluster, RunConfig places variables on the ps tasks.
-        config = RunConfig(topology=Topology(), train_distribute='none', model_dir=self._config.model_dir)
+        config = self._evaluating_config()
         return self._make_estimator(config, *model_of(self._experiment, config))
+
+    def _evaluating_config(self) -> tf.estimator.RunConfig:
+        if self._topology.task.job in ('local', 'evaluator'):
+            return self._config
+        # In a cluster, RunConfig places variables on the ps tasks.
+        fields = {} if self._config.eval_distribute is not None else {'eval_distribute': 'none'}
+        return RunConfig(topology=Topology(), train_distribute='none', model_dir=self._config.model_dir, **fields)
+
+    @property
+    def evaluating_replicas(self) -> int:
+        """Number of replicas that evaluate."""
+        strategy = self._config.eval_distribute
+        return strategy.num_replicas_in_sync if strategy is not None else 1
+
+    def _another_model_fn(self) -> Callable:
+        # A canned Estimator is made anew: an optimizer object that it holds may serve one training graph only.
+        return model_of(self._experiment, self._config)[0] if self._experiment.estimator else self._source[0]
+
+    def check_replicas(self) -> str | None:
+        """Looks whether an evaluation on several replicas finds what one on a single replica does; else makes it that.
+
+        Returns:
+            A warning that says why there is one replica, None where there are as many as were asked for.
+        """
+        replicas = self.evaluating_replicas
+        if replicas == 1:
+            return None
+        config = self._evaluating_config()
+        strategies.export_tf_config(self._topology)  # the RunConfig of an evaluation has taken it away
+        estimator = self._make_estimator(config, self._another_model_fn(), None)
+        bound = user_fns.bind_input_fn(self._experiment.eval_input_fn, config.tf_random_seed)
+        why = estimator.effect_of_replicas(bound) or self._counts_twice
+        if self._experiment.keras_model:
+            why = 'Keras divides the loss of a model by the number of replicas'
+        if why is None:
+            return None
+        self._config = self._config.replace(eval_distribute=None)
+        self.rehearsal.evaluate_on_one_replica(self._config)
+        return f'RunConfig.eval_distribute: evaluates on one replica, not on {replicas}: {why}'
 
     def check_start(self) -> None:
         """Checks that the checkpoint from which a new training is to start is there, and one of this model.
@@ -98,14 +142,17 @@ class Model:
     def _make_estimator(
         self, config: tf.estimator.RunConfig, model_fn: Callable, warm_start: Any
     ) -> tf.estimator.Estimator:
-        def finish(spec, mode):
-            spec = self._finish(spec, mode)
+        @_unconverted
+        def finish(spec, mode, size):
+            spec = self._finish(spec, mode, size)
+            if mode != _ModeKeys.PREDICT and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+                self._look_at_losses(spec, mode)
             return self._with_hooks(spec) if mode == _ModeKeys.TRAIN else spec
 
         bound = user_fns.bind_model_fn(model_fn, config.tf_random_seed, finish, voting.unwrap)
         params = dict(self._experiment.params)
         steps_with_others = self._topology.is_collective and config.train_distribute is not None
-        kind = collective.CollectiveEstimator if steps_with_others else tf.estimator.Estimator
+        kind = collective.Estimator if steps_with_others else exact_evaluation.Estimator
         return kind(bound, config=config, params=params, warm_start_from=warm_start)
 
     def _with_hooks(self, spec: tf.estimator.EstimatorSpec) -> tf.estimator.EstimatorSpec:
@@ -121,11 +168,28 @@ class Model:
             chief_hooks = []
         return spec._replace(training_chief_hooks=chief_hooks, training_hooks=hooks)
 
-    def _finish(self, spec: tf.estimator.EstimatorSpec, mode: str) -> tf.estimator.EstimatorSpec:
+    def _look_at_losses(self, spec: tf.estimator.EstimatorSpec, mode: str) -> None:
+        losses, regularization = specs.collected_losses(spec)
+        first_losses, first_regularization = self._losses.setdefault(spec.loss.graph, (losses, regularization))
+        if losses is first_losses or (losses.isdisjoint(first_losses) and regularization <= first_regularization):
+            return
+        self._counts_twice = (
+            f'the loss of a replica sums {len(losses | regularization)} entries of the loss collections, losses of '
+            'other replicas among them, which share these collections (get_total_loss() and the like do that); sum the '
+            'losses of model_fn explicitly'
+        )
+        if mode == _ModeKeys.TRAIN:
+            self.warn(self._counts_twice)
+
+    def _finish(
+        self, spec: tf.estimator.EstimatorSpec, mode: str, size: tf.Tensor | None
+    ) -> tf.estimator.EstimatorSpec:
         if mode == _ModeKeys.PREDICT:
             return serving.check_export_outputs(spec, self._experiment.serving_default)
         if mode == _ModeKeys.TRAIN and self._experiment.attach_update_ops:
             return specs.with_updates(spec)
+        if mode == _ModeKeys.EVAL:
+            return specs.with_losses(spec, size)
         return spec
 
     def _receiver_fn(self, features: Any) -> Callable:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from estimator_trainer import checkpoints, gin_config, strategies, sync_replicas
+from estimator_trainer.batches import Batch
 from estimator_trainer.compat import tf
 from estimator_trainer.exporters import BestExporter
 from estimator_trainer.rehearsal import Built
@@ -25,7 +26,7 @@ def head(run: Run) -> dict[str, str]:
     step = f'from step {checkpoints.step_of(checkpoint):,}' if checkpoint else 'new'
     facts = {'model_dir': f'{run.model_dir} ({step})'}
     if not run.trains:
-        return facts | {'checkpoint': checkpoint}
+        return facts | {'checkpoint': checkpoint} | _eval_batch_fact(run)
     facts['strategy'] = _strategy(run)
     if not run.topology.is_local:
         facts['task'] = _task(run.topology)
@@ -33,7 +34,20 @@ def head(run: Run) -> dict[str, str]:
     facts['evaluation'] = _evaluation_rule(run)
     if run.input.line:
         facts['input'] = run.input.line
-    return facts
+    return facts | _eval_batch_fact(run)
+
+
+def _eval_batch_fact(run: Run) -> dict[str, Any]:
+    batch = _eval_batch(run)
+    return {'eval batch': batch} if batch else {}
+
+
+def _eval_batch(run: Run) -> Batch | None:
+    """Returns the batch arithmetic of the evaluation, None where no batch of it has been read."""
+    built = run.model.rehearsal.built.get(_ModeKeys.EVAL)
+    if built is None or built.first_size is None:
+        return None
+    return Batch(1, run.model.evaluating_replicas, True, built.first_size)
 
 
 def _task(topology: Topology) -> str:
@@ -185,7 +199,7 @@ def _training(run: Run, built: Built | None) -> dict[str, Any]:
     sizes = sizes[skipped:]
     steps = len(sizes) // replicas  # A step that has not a batch for each replica is not made.
     if sizes and built.sized:
-        plan['batch'] = {'replicas': replicas, 'replica_batch': sizes[0], 'global_batch': sum(sizes[:replicas])}
+        plan['batch'] = run.batch(replicas, sizes[0]).as_dict()
     if run.topology.is_distributed:
         return plan  # What the other tasks read and train is not known here.
     if ended:
@@ -244,7 +258,7 @@ def _checkpoints(run: Run, training: dict[str, Any]) -> dict[str, Any]:
 
 def _evaluations(run: Run, training: dict[str, Any], built: Built | None) -> dict[str, Any]:
     """Returns when evaluations happen; `steps` are those that are certain, the last one among them."""
-    plan: dict[str, Any] = {'rule': _evaluation_rule(run), 'steps': [], 'examples': None}
+    plan: dict[str, Any] = {'rule': _evaluation_rule(run), 'steps': [], 'batch': None, 'examples': None}
     if run.mode == 'train':
         return plan
     first, last = training['first_step'], training['final_step']
@@ -257,8 +271,11 @@ def _evaluations(run: Run, training: dict[str, Any], built: Built | None) -> dic
         plan['steps'] = _checkpoints(run, training)['steps'][1:]  # The first one holds no training of this run.
     if built is not None and built.sized:
         steps = run.experiment.eval_steps
-        sizes, ended = built.batches(_READ_SECONDS, steps)
-        plan['examples'] = sum(sizes) if ended or len(sizes) == steps else None
+        at_most = steps and steps * run.model.evaluating_replicas
+        sizes, ended = built.batches(_READ_SECONDS, at_most)
+        plan['examples'] = sum(sizes) if ended or len(sizes) == at_most else None
+        if batch := _eval_batch(run):
+            plan['batch'] = batch.as_dict()
     return plan
 
 
@@ -321,9 +338,7 @@ def text(plan: dict[str, Any]) -> list[str]:
     for name, data in plan['input'].items():
         lines += _input_lines(name, data) if data else []
     if batch := plan['batch']:
-        lines.append(
-            f'batch        {batch["global_batch"]} examples a step: {batch["replicas"]} x {batch["replica_batch"]}'
-        )
+        lines.append(f'batch        {Batch.of(batch)}')
     last = plan['final_step'] if plan['final_step'] is not None else '?'
     examples = f', {plan["examples"]:,} examples' if plan['examples'] is not None else ''
     lines.append(f'steps        {plan["first_step"]} -> {last} ({plan["stopped_because"]}){examples}')
@@ -332,6 +347,8 @@ def text(plan: dict[str, Any]) -> list[str]:
         lines.append(f'{name:<12} {plan[name]["rule"]}{f"; steps {_shortened(steps)}" if steps else ""}')
     if plan['evaluations']['examples'] is not None:
         lines[-1] += f'; {plan["evaluations"]["examples"]:,} examples each'
+    if batch := plan['evaluations']['batch']:
+        lines.append(f'eval batch   {Batch.of(batch)}')
     lines += [f'export       {export["exporter"]} {export["when"]}: {export["path"]}' for export in plan['exports']]
     lines += [f'hook         {hook}' for hook in plan['hooks']]
     lines += [f'writes       {path}' for path in plan['writes']]

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from estimator_trainer import checkpoints, files, gin_config, predictions
+from estimator_trainer import checkpoints, files, gin_config, predictions, specs
 from estimator_trainer.compat import tf
 from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import UserError, nearest, tensorflow_message
@@ -32,6 +32,10 @@ def prepare(run: Run, bindings: Sequence[gin_config.Binding], strict_unused: boo
     _check_parts(run, parts)
     for part in parts:
         _build(run, part)
+    if 'evaluate' in parts and (warning := run.model.check_replicas()):
+        run.report.warn(warning)
+    if run.mode == 'evaluate':
+        _check_batches(run, parts)
     if run.trains:
         if 'train' in parts and run.checkpoint() is None:  # else what it says of a start is of no account
             run.model.check_start()
@@ -114,7 +118,7 @@ def _check_metrics(run: Run) -> None:
             run.report.warn(f'{type(it).__name__} goes by evaluations, and --mode=train makes none')
     if evaluation is None or run.mode == 'train':
         return
-    metrics = {*(evaluation.spec.eval_metric_ops or ()), 'loss'}
+    metrics = specs.metric_names(evaluation.spec)
     for exporter in exporters:
         if isinstance(exporter, BestExporter):
             exporter.check(metrics)

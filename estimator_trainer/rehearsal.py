@@ -35,6 +35,7 @@ class Built:
         features: the structure of the features, of tf.TensorSpec and the like.
         size: int64 scalar: the number of examples in the next batch, which it reads; 0 without a batch dimension.
         sized: whether there is a batch dimension.
+        first_size: the number of examples in the first batch, once `batches` has read it.
         spec: the model_fn's EstimatorSpec.
         session_config: for sessions on the graph.
     """
@@ -45,6 +46,7 @@ class Built:
     features: Any = None
     size: tf.Tensor | None = None
     sized: bool = False
+    first_size: int | None = None
     spec: tf.estimator.EstimatorSpec | None = None
     session_config: Any = None
 
@@ -78,6 +80,8 @@ class Built:
         read.stopped = True
         if read.error is not None:
             raise read.error
+        if self.sized and read.sizes:
+            self.first_size = read.sizes[0]
         return list(read.sizes), read.ended
 
     def _read(self, read: '_Reading') -> None:
@@ -162,6 +166,12 @@ class Rehearsal:
                 'never end; bind eval_steps, or do not repeat (e.g. eval/my_input_fn.repeat = False)'
             )
         return built
+
+    def evaluate_on_one_replica(self, config: tf.estimator.RunConfig) -> None:
+        """Takes a RunConfig without a strategy for evaluation, for which the input may differ."""
+        self._config = config
+        if self.built.pop(_ModeKeys.EVAL, None):
+            self.evaluate()
 
     def predict(self) -> Built:
         """Builds the prediction graph.
@@ -255,9 +265,10 @@ class Rehearsal:
     def _read_input(self, built: Built, mode: str, input_fn: Callable) -> tuple[Any, Any]:
         """Puts the input into the current graph and returns a batch's features and labels."""
         context, strategy = None, getattr(self._config, _STRATEGIES.get(mode, ''), None)
-        if mode == _ModeKeys.TRAIN:
+        shard = self._topology.input_shard if mode == _ModeKeys.TRAIN else (1, 0)
+        if mode == _ModeKeys.TRAIN or strategy is not None:
             replicas = strategy.num_replicas_in_sync if strategy is not None else 1
-            context = tf.distribute.InputContext(*self._topology.input_shard, replicas)
+            context = tf.distribute.InputContext(*shard, replicas)
         bound = bind_input_fn(input_fn, self._config.tf_random_seed)
         built.data = batch = bound(mode, dict(self._experiment.params), self._config, context)
         built.input = built.graph.as_graph_def()

@@ -44,13 +44,6 @@ class Report:
         )
         self.table(facts.items())
 
-    def batch(self, sizes: list[int]) -> None:
-        """Prints the batch arithmetic, known once the first batch has been consumed."""
-        line = f'{sum(sizes):,} examples a step'
-        if len(sizes) > 1:
-            line += f' ({len(sizes)} replicas: {" + ".join(map(str, sizes))})'
-        self.table([('batch', line)])
-
     def step(self, step: int) -> None:
         """Moves the progress bar."""
         if self._bar is None:

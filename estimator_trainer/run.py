@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator_trainer import checkpoints, saved_config
+from estimator_trainer.batches import Batch
 from estimator_trainer.compat import estimator_training, tf
 from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import TrainerError, UserError
@@ -66,6 +67,7 @@ class Run:
         self.examples_elsewhere: int | None = 0
         self.exports = Exports(experiment.exporters, self.model_dir, self.on_export)
         self.model = Model(experiment, self.config, topology)
+        self.model.warn = self.report.warn
         self._last_evaluation = time.monotonic()
         self._results: dict[int, dict[str, Any]] = {}
         self._skipped: set[int] = set()
@@ -226,9 +228,22 @@ class Run:
 
     def _on_first_step(self, sizes: list[int]) -> None:
         if sizes:
-            self.report.batch(sizes)
+            self.report.table([('batch', self.batch(len(sizes), sizes[0]))])
+        if self.hook.growth > 1 and (self.topology.synchronous or len(self.topology.training_tasks) == 1):
+            self._warn_of_growth(self.hook.growth)
         if self.topology.is_chief:
             saved_config.write_operative_config(self.model_dir)
+
+    def batch(self, replicas: int, replica_batch: int) -> Batch:
+        """Returns the batch arithmetic of the training, given that of one task."""
+        return Batch(len(self.topology.training_tasks), replicas, self.topology.synchronous, replica_batch)
+
+    def _warn_of_growth(self, growth: int) -> None:
+        line, max_steps = f'global_step grows by {growth} per train_op run', self.experiment.max_steps
+        if max_steps is not None:
+            updates = -((self.summary.first_step - max_steps) // growth)
+            line += f': {updates:,} updates for max_steps={max_steps}'
+        self.report.warn(line)
 
     def emergency_save(self) -> str:
         """Saves the training's state while a step runs, from another thread, and returns what to say of it.

@@ -1,8 +1,8 @@
-"""What a model_fn has forgotten: it shows in the graph that it has built."""
+"""What a model_fn has forgotten, or counts twice: it shows in the graph that it has built."""
 
 import re
 
-from estimator_trainer.compat import tf
+from estimator_trainer.compat import exact_evaluation, tf
 
 # How TensorFlow names the ops of `tf.summary` where there is no default writer: they record nothing.
 _SUMMARY_WITHOUT_WRITER = re.compile(r'(^|/)write_summary(_\d+)?/Const$')
@@ -35,6 +35,40 @@ def with_updates(spec: tf.estimator.EstimatorSpec) -> tf.estimator.EstimatorSpec
     """Returns a TRAIN spec whose train_op also runs the updates that it had left out."""
     updates = forgotten_updates(spec.train_op, tf.compat.v1.get_default_graph())
     return spec._replace(train_op=tf.group(spec.train_op, *updates)) if updates else spec
+
+
+def with_losses(spec: tf.estimator.EstimatorSpec, size: tf.Tensor | None) -> tf.estimator.EstimatorSpec:
+    """Returns an EVAL spec that also reports the loss as the mean over all examples.
+
+    Estimator's own, the mean over batches, depends on how examples fall into batches; it is kept as `loss/batch_mean`.
+    A model_fn may well have no loss, NaN, for a batch without examples, which counts in neither.
+
+    Args:
+        spec: what the model_fn returned.
+        size: number of examples, int64 scalar; None where batches have no batch dimension: `loss` stays Estimator's.
+    """
+    if size is None:
+        return spec
+    mean, loss = tf.compat.v1.metrics.mean, tf.reshape(spec.loss, [])
+    loss, size = tf.where(size > 0, loss, tf.zeros_like(loss)), tf.cast(size, tf.float32)
+    losses = {
+        exact_evaluation.LOSS_BY_EXAMPLES: mean(loss, size, name='loss_by_examples'),
+        'loss/batch_mean': mean(loss, tf.sign(size), name='loss_batch_mean'),
+    }
+    return spec._replace(eval_metric_ops=losses | spec.eval_metric_ops)
+
+
+def metric_names(spec: tf.estimator.EstimatorSpec) -> set[str]:
+    """Returns the names of the metrics that the evaluation of an EVAL spec reports."""
+    return {*(spec.eval_metric_ops or ()), 'loss'} - {exact_evaluation.LOSS_BY_EXAMPLES}
+
+
+def collected_losses(spec: tf.estimator.EstimatorSpec) -> tuple[set[tf.Operation], set[tf.Operation]]:
+    """Returns which entries of the collections LOSSES and REGULARIZATION_LOSSES are part of a spec's loss."""
+    graph, reached = spec.loss.graph, _dependencies(spec.loss.op)
+    keys = (tf.compat.v1.GraphKeys.LOSSES, tf.compat.v1.GraphKeys.REGULARIZATION_LOSSES)
+    losses, regularization = ({loss.op for loss in graph.get_collection(key)} & reached for key in keys)
+    return losses, regularization
 
 
 def warnings(spec: tf.estimator.EstimatorSpec, graph: tf.Graph) -> list[str]:

@@ -84,15 +84,15 @@ def set_up_devices(value: Any, config: Config, topology: Topology) -> None:
     """
     from estimator_trainer.compat import tf
 
-    is_object = not isinstance(value, str)
     if topology.is_collective and topology.task in topology.training_tasks:
         tf.compat.v1.disable_eager_execution()
     cpus = 1
-    if value == 'mirrored' and not tf.config.list_physical_devices('GPU'):
+    names = (value, config.literal('RunConfig.eval_distribute'))
+    if 'mirrored' in names and not tf.config.list_physical_devices('GPU'):
         cpus = config.literal('mirrored.cpu_replicas', 2)
         if isinstance(cpus, bool) or not isinstance(cpus, int) or cpus < 1:
             raise UserError(f'mirrored.cpu_replicas: expected a number of at least 1, found {cpus!r}')
-    elif is_object:  # a reference to a strategy class
+    elif not all(isinstance(one, str | None) for one in names):  # a reference to a strategy class
         indices = re.findall(r'cpu:(\d+)', str(config.literal('MirroredStrategy.devices')).lower())
         cpus = max([1, *(int(index) + 1 for index in indices)])
     if topology.task == EVALUATOR:

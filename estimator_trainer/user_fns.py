@@ -30,7 +30,8 @@ def bind_model_fn(
     Args:
         model_fn: the user's function.
         seed: seeds Python, NumPy, Keras and TensorFlow before the call, where given.
-        finish: given the EstimatorSpec and the mode, returns the EstimatorSpec to use.
+        finish: given the EstimatorSpec, the mode and the number of examples (int64 scalar, None without a batch
+            dimension and in PREDICT), returns the EstimatorSpec to use.
         unwrap: given what the input has as features, returns the features, and whether their batch counts.
 
     Raises:
@@ -45,6 +46,7 @@ def bind_model_fn(
         if labels is not None and 'labels' not in accepted:
             raise UserError(f'{name_of(model_fn)} takes no labels, but the input_fn returns some')
         optional = {'labels': labels, 'mode': mode, 'params': params, 'config': config}
+        size = None
         if mode != tf.estimator.ModeKeys.PREDICT:
             features, counts = unwrap(features)
             size = _batch_size(features, labels)
@@ -65,7 +67,7 @@ def bind_model_fn(
             return spec
         if not isinstance(spec, tf.estimator.EstimatorSpec):
             raise UserError(f'{name_of(model_fn)} returned {spec!r}; expected a tf.estimator.EstimatorSpec')
-        return finish(spec, mode)
+        return finish(spec, mode, size)
 
     return bound_model_fn
 
@@ -164,6 +166,7 @@ def name_of(function: Callable) -> str:
     return getattr(function, '__name__', repr(function))
 
 
+@tf.autograph.experimental.do_not_convert
 def _batch_size(features: Any, labels: Any) -> Any:
     """Returns the number of examples (int64 scalar), or None where no feature or label has a batch dimension."""
     values = tf.nest.flatten([features, labels])

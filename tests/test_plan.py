@@ -20,6 +20,10 @@ EXPORTERS = '--gin_param=experiment.exporters = [@BestExporter(), @FinalExporter
 CASES = {
     'penguins': ['--gin_file=penguins.gin', '--max_steps=60', '--gin_param=RunConfig.save_checkpoints_steps = 25'],
     'penguins mirrored': ['--gin_file=penguins.gin', '--strategy=mirrored', '--max_steps=40'],
+    'penguins evaluated on replicas': [
+        *('--gin_file=penguins.gin', '--max_steps=10', "--gin_param=RunConfig.eval_distribute = 'mirrored'"),
+        '--gin_param=experiment.eval_steps = 2',
+    ],
     'penguins further': ['--gin_file=penguins.gin', '--max_steps=90', '--model_dir=penguins'],
     'penguins, nothing to do': ['--gin_file=penguins.gin', '--max_steps=60', '--model_dir=penguins, no more'],
     'input ends': ['--gin_file=my.gin', *FINITE, '--gin_param=finite_input_fn.examples = 20'],
@@ -168,8 +172,14 @@ def test_inputs_and_batches(runs):
         assert file['bytes'] == pathlib.Path(file['path']).stat().st_size
     assert plan['input']['train']['batches'] == 'infinite'
     assert plan['input']['train']['features']['bill_length_mm'] == 'float32 (None,)'
-    assert plan['batch'] == {'replicas': 1, 'replica_batch': 32, 'global_batch': 32}
-    assert plans['penguins mirrored']['batch'] == {'replicas': 2, 'replica_batch': 16, 'global_batch': 32}
+    one = {'tasks': 1, 'synchronous': True, 'replicas': 1, 'replica_batch': 32, 'global_batch': 32}
+    assert plan['batch'] == plan['evaluations']['batch'] == one
+    mirrored = plans['penguins mirrored']
+    assert mirrored['batch'] == {**one, 'replicas': 2, 'replica_batch': 16}
+    assert mirrored['evaluations']['batch'] == one
+    evaluated = plans['penguins evaluated on replicas']['evaluations']
+    assert evaluated['batch'] == {**one, 'replicas': 2, 'replica_batch': 16}
+    assert evaluated['examples'] == 64
     assert plans['input ends']['input']['train']['batches'] in (3, None)
 
 
@@ -201,6 +211,8 @@ def test_a_task_of_a_cluster_is_planned_without_its_peers(user_project, task, wa
     assert plan['input_shard'] == {'pipelines': 2, 'index': int(task == 'worker')}
     assert (plan['parameters']['total'] > 0) == (task != 'ps')
     assert bool(plan['input']['eval']) == want_evaluations
+    if task != 'ps':
+        assert (plan['batch']['tasks'], plan['batch']['synchronous'], plan['batch']['global_batch']) == (2, False, 8)
     assert not (user_project / 'M').exists()
 
 
@@ -211,7 +223,8 @@ def test_the_plan_for_a_person(user_project):
     for want_line in (
         r'  experiment.max_steps = 10  (--max_steps)',
         r'      instead of 200  (my.gin:6)',
-        r'batch        8 examples a step: 1 x 8',
+        r'batch        8 examples a step',
+        r'eval batch   8 examples a step',
         r'steps        0 -> 10 (max_steps), 80 examples',
         r'writes       M/model.ckpt-*',
         r'  dense/kernel float32[2, 8]',

@@ -36,18 +36,6 @@ def test_progress(capsys, max_steps, where, arguments, want_line):
 
 
 @pytest.mark.parametrize(
-    ('sizes', 'want_line'),
-    [
-        ([8], '  batch      8 examples a step\n'),
-        ([600, 600], '  batch      1,200 examples a step (2 replicas: 600 + 600)\n'),
-    ],
-)
-def test_batch(capsys, sizes, want_line):
-    Report(Summary('train'), None).batch(sizes)
-    assert capsys.readouterr().out == want_line
-
-
-@pytest.mark.parametrize(
     ('metrics', 'examples', 'want_line'),
     [
         ({'loss': 0.25, 'accuracy': 0.123456}, 1600, 'accuracy 0.1235, loss 0.25 (1,600 examples)'),

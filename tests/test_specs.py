@@ -89,3 +89,22 @@ def test_summaries_that_nobody_writes(summary, want_count):
         found = specs.warnings(spec_of(plain, summary=summary), graph)
     assert len(found) == want_count
     assert all(line.startswith('tf.summary in the model_fn has no effect (loss') for line in found)
+
+
+@pytest.mark.parametrize(
+    ('sizes', 'want_loss', 'want_batch_mean'),
+    [([4, 2], 3.0, 3.5), ([4, 0], 2.0, 2.0), ([0, 3], 5.0, 5.0), (None, None, None)],
+)
+def test_losses_of_an_evaluation(sizes, want_loss, want_batch_mean):
+    with tf.Graph().as_default(), v1.Session() as session:
+        loss, size = v1.placeholder(tf.float32, []), v1.placeholder(tf.int64, [])
+        spec = specs.with_losses(tf.estimator.EstimatorSpec('eval', loss=loss), size if sizes else None)
+        assert specs.metric_names(spec) == ({'loss', 'loss/batch_mean'} if sizes else {'loss'})
+        if sizes is None:
+            return
+        session.run(v1.local_variables_initializer())
+        updates = [update for _, update in spec.eval_metric_ops.values()]
+        for value, examples in zip((2.0, 5.0), sizes, strict=True):
+            session.run(updates, {loss: value if examples else float('nan'), size: examples})
+        values = session.run({name: value for name, (value, _) in spec.eval_metric_ops.items()})
+        assert values == {'loss/by_examples': want_loss, 'loss/batch_mean': want_batch_mean}

@@ -157,7 +157,7 @@ def test_summary_is_whole(runs):
     assert evaluation['name'] == 'eval'
     assert evaluation['examples'] == 60
     assert evaluation['metrics']['accuracy'] > 0.9
-    assert set(evaluation['metrics']) == {'accuracy', 'loss'}
+    assert set(evaluation['metrics']) == {'accuracy', 'loss', 'loss/batch_mean'}
     assert summary['restored_from'] is None
     assert summary['checkpoint'] == 'none/model.ckpt-200'
     assert (directory / 'none' / 'model.ckpt-200.index').exists()
@@ -182,7 +182,11 @@ def test_every_example_is_evaluated_once(runs):
 
 def test_metrics_are_numbers(runs):
     _, _, summaries = runs
-    assert set(summaries['metrics that are no numbers']['evaluations'][0]['metrics']) == {'accuracy', 'loss'}
+    assert set(summaries['metrics that are no numbers']['evaluations'][0]['metrics']) == {
+        'accuracy',
+        'loss',
+        'loss/batch_mean',
+    }
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ write `from estimator_trainer.compat import tf`. It is the only package that tes
 * `aliases` gives gone modules their names back, `gone` stands in for those that nothing replaces;
 * `keras_seeds` lets tf-keras draw seeds on Python 3.12 and later;
 * `estimator_training` runs an Estimator under a distribution strategy, as the module of that name did;
+* `exact_evaluation` is the Estimator whose evaluation under a strategy counts every example once;
 * `doctor` tells what is installed and what mends it;
 * `internals` is the list of private symbols that the framework needs.
 """
