@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from estimator_trainer import checkpoints, gin_config, strategies, sync_replicas
+from estimator_trainer import checkpoints, gin_config, input_files, strategies, sync_replicas
 from estimator_trainer.batches import Batch
 from estimator_trainer.compat import tf
 from estimator_trainer.exporters import BestExporter
@@ -16,7 +16,6 @@ from estimator_trainer.topology import EVALUATOR, Topology
 _READ_SECONDS = 20.0
 _LONGEST_VALUE = 80  # characters of a binding's value that are shown to a person
 _LONGEST_LIST = 20  # files that are shown to a person
-_LONGEST_STRING = 4096  # characters; a longer constant is no path
 _ModeKeys = tf.estimator.ModeKeys
 
 
@@ -78,7 +77,7 @@ def _strategy(run: Run) -> str:
     elif topology.is_collective:
         text = f'multi_worker_mirrored, {len(topology.training_tasks)} tasks'
     else:
-        text = f'{type(strategy).__name__}, {_replicas(run)} replicas' if strategy is not None else 'none'
+        text = f'{type(strategy).__name__}, {run.replicas} replicas' if strategy is not None else 'none'
     asked = run.options.bindings.get('RunConfig.train_distribute')
     return f'{text} (auto: {strategies.reason(topology)})' if asked in (None, 'None', "'auto'") else text
 
@@ -91,11 +90,6 @@ def _how(run: Run) -> str:
     if synchronous is None:
         return ', asynchronous'
     return f', synchronous: {synchronous.aggregated} gradients a step, {synchronous.tasks} tasks'
-
-
-def _replicas(run: Run) -> int:
-    strategy = run.config.train_distribute
-    return strategy.num_replicas_in_sync if strategy is not None else 1
 
 
 def _evaluation_rule(run: Run) -> str:
@@ -138,8 +132,8 @@ def make(run: Run, bindings: Sequence[gin_config.Binding], tf_config: Any) -> di
         'tf_config': {'before': tf_config, 'after': run.topology.tf_config()},
         'strategy': _strategy(run),
         'input': {
-            'train': _input(built.get(_ModeKeys.TRAIN)),
-            'eval': _input(built.get(_ModeKeys.EVAL)),
+            'train': input_files.describe(built.get(_ModeKeys.TRAIN)),
+            'eval': input_files.describe(built.get(_ModeKeys.EVAL)),
         },
         'input_shard': dict(zip(('pipelines', 'index'), run.topology.input_shard, strict=True)),
         'batch': training.pop('batch'),
@@ -185,7 +179,7 @@ def _training(run: Run, built: Built | None) -> dict[str, Any]:
     """Returns the batch arithmetic, the first and the last step, why there is no further one, and the examples."""
     checkpoint = run.checkpoint()
     first = checkpoints.step_of(checkpoint) if checkpoint else 0
-    max_steps, replicas = run.experiment.max_steps, _replicas(run)
+    max_steps, replicas = run.experiment.max_steps, run.replicas
     plan: dict[str, Any] = {'batch': None, 'first_step': first, 'final_step': max_steps, 'stopped_because': 'max_steps'}
     if run.nothing_to_train():
         return plan | {'final_step': first, 'stopped_because': 'nothing_to_do', 'examples': 0}
@@ -207,43 +201,6 @@ def _training(run: Run, built: Built | None) -> dict[str, Any]:
     if built.sized and (ended or len(sizes) == wanted):
         plan['examples'] = sum(sizes[: steps * replicas])
     return plan
-
-
-def _input(built: Built | None) -> dict[str, Any] | None:
-    if built is None:
-        return None
-    cardinality = built.cardinality()
-    features = built.features if isinstance(built.features, dict) else {'features': built.features}
-    return {
-        'files': _files(built),
-        'batches': 'infinite' if cardinality == tf.data.INFINITE_CARDINALITY else cardinality,
-        'features': {name: f'{spec.dtype.name} {spec.shape}' for name, spec in features.items()},
-    }
-
-
-def _files(built: Built) -> list[dict[str, Any]]:
-    """Returns the files that the input reads: those that a string constant in its graph names."""
-    graph = built.input
-    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
-    paths: dict[str, int] = {}
-    for node in nodes:
-        tensor = node.attr['value'].tensor
-        if node.op != 'Const' or tensor.dtype != tf.string.as_datatype_enum:
-            continue
-        for value in tf.make_ndarray(tensor).ravel():
-            path = value.decode(errors='replace')
-            # A class name or a column is no path, even where a file in the current directory is called the same.
-            if len(path) < _LONGEST_STRING and ('/' in path or '.' in path) and path not in paths:
-                paths |= _sizes(path)
-    return [{'path': path, 'bytes': size} for path, size in sorted(paths.items())]
-
-
-def _sizes(pattern: str) -> dict[str, int]:
-    try:
-        found = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
-        return {path: tf.io.gfile.stat(path).length for path in found if not tf.io.gfile.isdir(path)}
-    except tf.errors.OpError:  # It is no path of any file system.
-        return {}
 
 
 def _checkpoints(run: Run, training: dict[str, Any]) -> dict[str, Any]:

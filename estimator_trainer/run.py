@@ -1,22 +1,20 @@
 """One task's run: the Estimator calls that an experiment stands for, and the summary of what came of them."""
 
-import contextlib
 import datetime
 import functools
 import os
 import tempfile
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_trainer import checkpoints, saved_config
+from estimator_trainer import checkpoints, saved_config, sync_replicas
 from estimator_trainer.batches import Batch
 from estimator_trainer.compat import estimator_training, tf
-from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import TrainerError, UserError
+from estimator_trainer.evaluation import Evaluations
 from estimator_trainer.experiment import SESSION_HOOK, Experiment
 from estimator_trainer.exports import Exports
-from estimator_trainer.hooks import CheckpointListener, EvaluationHook, Stopped, TrainingHook
+from estimator_trainer.hooks import CheckpointListener, TrainingHook
 from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.models import Model
 from estimator_trainer.options import Options
@@ -26,8 +24,7 @@ from estimator_trainer.run_config import RunConfig
 from estimator_trainer.settings import TRAINING_MODES
 from estimator_trainer.summary import INTERRUPTED, Summary
 from estimator_trainer.topology import LOCAL_CLUSTER, Topology
-from estimator_trainer.training_input import TrainingInput
-from estimator_trainer.user_fns import bind_input_fn
+from estimator_trainer.training_input import TrainingInput, replicas_of
 from estimator_trainer.voting import VotingHook
 
 
@@ -41,6 +38,7 @@ class Run:
         examples_elsewhere: number of examples that other tasks have trained on; None where they cannot be counted.
         outcome: further facts for the table at the end.
         input: the training input.
+        evaluations: those of this task.
         voting: what decides with the other tasks that step together with this one; None where none does.
         model: the Estimators, and their graphs, built once before anything is written.
     """
@@ -68,9 +66,7 @@ class Run:
         self.exports = Exports(experiment.exporters, self.model_dir, self.on_export)
         self.model = Model(experiment, self.config, topology)
         self.model.warn = self.report.warn
-        self._last_evaluation = time.monotonic()
-        self._results: dict[int, dict[str, Any]] = {}
-        self._skipped: set[int] = set()
+        self.evaluations = Evaluations(self)
         self.outcome: dict[str, str] = {}
         self._saved_step = 0
         self.voting: VotingHook | None = None
@@ -148,7 +144,7 @@ class Run:
         )
         listeners = []
         if self.mode == 'train_and_evaluate' and not (self.topology.is_distributed or self.topology.has_evaluator):
-            listeners.append(CheckpointListener(self._on_checkpoint))
+            listeners.append(CheckpointListener(self.evaluations.on_checkpoint))
         try:
             estimator_training.train_task(
                 self.model.estimator,
@@ -229,14 +225,25 @@ class Run:
     def _on_first_step(self, sizes: list[int]) -> None:
         if sizes:
             self.report.table([('batch', self.batch(len(sizes), sizes[0]))])
-        if self.hook.growth > 1 and (self.topology.synchronous or len(self.topology.training_tasks) == 1):
+        if self.hook.growth > 1 and (self.is_synchronous or len(self.topology.training_tasks) == 1):
             self._warn_of_growth(self.hook.growth)
         if self.topology.is_chief:
             saved_config.write_operative_config(self.model_dir)
 
     def batch(self, replicas: int, replica_batch: int) -> Batch:
         """Returns the batch arithmetic of the training, given that of one task."""
-        return Batch(len(self.topology.training_tasks), replicas, self.topology.synchronous, replica_batch)
+        return Batch(len(self.topology.training_tasks), replicas, self.is_synchronous, replica_batch)
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether all training tasks make each step together."""
+        built = self.model.rehearsal.built.get(tf.estimator.ModeKeys.TRAIN)
+        return not self.topology.has_ps or (built is not None and sync_replicas.of(built.graph) is not None)
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas in this task."""
+        return replicas_of(self.config, self.topology)
 
     def _warn_of_growth(self, growth: int) -> None:
         line, max_steps = f'global_step grows by {growth} per train_op run', self.experiment.max_steps
@@ -266,7 +273,7 @@ class Run:
         counts = (self.hook.examples, self.examples_elsewhere)
         self.summary.examples = None if None in counts else sum(counts)
         # After a failure the hook may not have seen the step that a checkpoint holds.
-        self.summary.final_step = max(self.hook.step, self._saved_step)
+        self.summary.final_step = max(self.hook.step, self._saved_step, self.evaluations.evaluated_step)
         if self.experiment.max_steps is not None:
             self.summary.overshoot = max(self.summary.final_step - self.experiment.max_steps, 0)
         self.summary.seconds = self.hook.seconds
@@ -290,68 +297,15 @@ class Run:
             return checkpoints.find(self.options.checkpoint, self.model_dir, '--checkpoint')
         return checkpoints.newest(self.model_dir)
 
-    def _on_checkpoint(self, step: int) -> None:
-        begin = time.monotonic()
-        if self.lifecycle.signalled:
-            return
-        if begin - self._last_evaluation < self.lifecycle.settings.throttle_secs:
-            self._skipped.add(step)
-            return
-        # A stop breaks the evaluation off here, and the training by its own hook, which has yet to see this step.
-        with contextlib.suppress(Stopped):
-            self.evaluate()
-        self._last_evaluation = time.monotonic()
-        self.hook.leave_out(self._last_evaluation - begin)
-
-    def evaluate(self, final: bool = False) -> None:
-        """Evaluates a checkpoint, unless that has been done, adds the result to the summary, and calls the exporters.
-
-        Args:
-            final: whether training has ended with this checkpoint.
-
-        Raises:
-            TrainerError: there is no checkpoint, no evaluation input, or no final export.
-            Stopped: the process was told to stop meanwhile.
-        """
-        checkpoint = self.checkpoint()
-        if checkpoint is None:
-            raise TrainerError(f'no checkpoint in {self.model_dir} to evaluate')
-        step = checkpoints.step_of(checkpoint)
-        self._saved_step = max(self._saved_step, step) if self.started else 0
-        if step not in self._results:
-            self._results[step] = self._evaluate(checkpoint)
-            self._skipped.discard(step)  # the last one is evaluated all the same
-        if self.mode == 'train_and_evaluate':
-            result = self._results[step]
-            self.exports.after_evaluation(self.model.evaluating_estimator, checkpoint, step, result, final)
-
-    def _evaluate(self, checkpoint: str) -> dict[str, Any]:
-        self.lifecycle.graceful = True
-        hook = EvaluationHook(lambda: self.lifecycle.signalled)
-        result = self.model.evaluating_estimator.evaluate(
-            bind_input_fn(self.experiment.eval_input_fn, self.config.tf_random_seed),
-            steps=self.experiment.eval_steps,
-            hooks=[hook],
-            checkpoint_path=checkpoint,
-        )
-        # Without the metrics that are no numbers: a vector is an array, an image summary is bytes.
-        metrics = {name: value.item() for name, value in result.items() if getattr(value, 'ndim', None) == 0}
-        step = metrics.pop('global_step')
-        self.summary.evaluations.append(
-            {'name': 'eval', 'step': step, 'metrics': metrics, 'examples': hook.examples},
-        )
-        self.report.evaluation(self.summary.evaluations[-1])
-        for user_hook in self.user_hooks if self.started else ():
-            if isinstance(user_hook, EarlyStopping) and (warning := user_hook.evaluated(metrics)):
-                self.report.warn(warning)
-        return result
-
-    def final_export(self) -> None:
-        """Exports at the end of a training that nobody evaluates.
+    def conclude(self) -> None:
+        """Evaluates and exports what a training that has ended well has made.
 
         Raises:
             TrainerError: there is no final export.
         """
+        if self.mode == 'train_and_evaluate':
+            self.evaluations.evaluate(final=True)
+            return
         if not self.exports.final_exporters:
             return
         checkpoint = checkpoints.newest(self.model_dir)
@@ -372,7 +326,7 @@ class Run:
         self.lifecycle.graceful = False
         self._count_training()
         self.summary.status = status
-        self.summary.evaluations_skipped = len(self._skipped)
+        self.summary.evaluations_skipped = len(self.evaluations.skipped)
         if status != INTERRUPTED or self.summary.stopped_because is None:  # else training had ended before
             self.summary.stopped_because = stopped_because or self.summary.stopped_because
         self.summary.error = error

@@ -92,11 +92,6 @@ class Topology:
         return bool(self.cluster.get('ps'))
 
     @property
-    def synchronous(self) -> bool:
-        """Whether all training tasks make a step together; with parameter servers each makes steps of its own."""
-        return not self.has_ps
-
-    @property
     def is_chief(self) -> bool:
         """Whether this process initialises variables and writes checkpoints and the summary."""
         return self.task.job in ('chief', 'local')

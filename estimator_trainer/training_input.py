@@ -31,9 +31,7 @@ class TrainingInput:
         )
         self._wrap: Callable[[tf.data.Dataset], tf.data.Dataset] = lambda dataset: dataset
         if not topology.has_ps:
-            strategy = config.train_distribute
-            replicas = strategy.num_replicas_in_sync if strategy is not None else 1
-            self.position.per_step = replicas // len(topology.training_tasks)
+            self.position.per_step = replicas_of(config, topology)
         self.line = ''
 
     def share(self, group: Group) -> None:
@@ -80,3 +78,11 @@ class TrainingInput:
             'experiment.train_input_fn takes no input_context and no input_pipeline_id, so each of the '
             f'{pipelines} training tasks reads all of the input'
         )
+
+
+def replicas_of(config: tf.estimator.RunConfig, topology: Topology) -> int:
+    """Returns the number of replicas in one training task, each of which reads a batch a step."""
+    if config.train_distribute is None:
+        return 1
+    replicas = config.train_distribute.num_replicas_in_sync
+    return replicas // len(topology.training_tasks) if topology.is_collective else replicas
