@@ -1,8 +1,8 @@
 """The training tasks of a cluster without ps, which make each step together."""
 
-import atexit
 import shutil
 import tempfile
+from typing import Any
 
 from estimator_trainer import console, ledger
 from estimator_trainer.chief import Chief
@@ -41,9 +41,14 @@ class CollectiveTask(ClusterTask):
             finite=run.input_is_finite,
             on_lost=self._lost,
         )
-        run.model.last_hooks = hooks(run.voting, config, self._output_directory())
+        # A save may need all tasks, but what a worker writes is of no use to anybody.
+        self._scratch = (
+            run.model_dir if self.topology.is_chief else tempfile.mkdtemp(prefix='estimator_trainer-worker-')
+        )
+        run.model.last_hooks = hooks(run.voting, config, self._scratch)
         run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING, **self.progress())
         run.before_session = self._begin_steps
+        self.lifecycle.before_abort(self._clean_up)
 
     def _begin_steps(self) -> None:
         self.lifecycle.steps_together = True
@@ -54,7 +59,9 @@ class CollectiveTask(ClusterTask):
             super().train()
         except _COLLECTIVE_ERRORS as error:
             self._lost(error)
-        self.lifecycle.steps_together = False
+        finally:
+            self.lifecycle.steps_together = False
+            self._clean_up()
 
     def _lost(self, error: Exception | None = None) -> None:
         """Has the lifecycle name the task that is lost, and end this one; if it does not, raises an error."""
@@ -67,13 +74,9 @@ class CollectiveTask(ClusterTask):
             raise error
         raise RestartableError(f'{task} lost the connection to a task with which it makes each step')
 
-    def _output_directory(self) -> str:
-        if self.topology.is_chief:
-            return self.run.model_dir
-        # A save may need all tasks; what a worker writes is of no use to anybody.
-        scratch = tempfile.mkdtemp(prefix='estimator_trainer-worker-')
-        atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-        return scratch
+    def _clean_up(self, *_: Any) -> None:
+        if self._scratch != self.run.model_dir:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def progress(self) -> dict[str, Any]:
         """Returns the fields of the record; `unread` counts examples as `VotingHook.unread` does."""
@@ -103,7 +106,7 @@ class CollectiveChief(CollectiveTask, Chief):
         super()._count_examples()
 
     def _warn_of_unread_input(self) -> None:
-        for note in self.run.voting.notes if self.run.voting is not None else ():
+        for note in self.run.voting.notes:
             self.run.report.warn(note)
         unread = {task: self.ledger.peer(task).get('unread', 0) for task in self.topology.training_tasks[1:]}
         for task, count in ({CHIEF: self.run.voting.unread} | unread).items():
