@@ -1,31 +1,26 @@
 """Clusters without ps, in which the training tasks step together: real processes on loopback."""
 
-import json
 import signal
 import time
 
 import pytest
 
 from tests import program
+from tests.cluster.conftest import end_after_the_others
 
 FOR_EVER = ('--max_steps=100000000', '--gin_param=trainer.peer_timeout = 10')
 COUNTING = ('--import_module=counting', '--gin_param=experiment.train_input_fn = @sharded_input_fn')
+KERAS = (
+    '--gin_param=experiment.model_fn = None\nexperiment.keras_model = @keras_model',
+    '--gin_param=experiment.train_input_fn = @uneven_input_fn\nuneven_input_fn.repeat = True',
+    '--gin_param=experiment.eval_input_fn = @eval/uneven_input_fn\neval/uneven_input_fn.repeat = False',
+)
 OBJECT = '--gin_param=RunConfig.train_distribute = @MultiWorkerMirroredStrategy()'
 
 
-def ledger(cluster, task):
-    return json.loads((cluster.model_dir / 'run' / f'{task.replace(":", "-")}.json').read_text())
-
-
-@pytest.mark.parametrize(
-    ('arguments', 'fork'),
-    [([], True), (['--strategy=multi_worker_mirrored'], False), ([OBJECT], True)],
-    ids=['auto', 'name, fresh', 'object'],
-)
-def test_the_six_line_model(cluster, arguments, fork):
-    job = cluster(
-        'chief:1,worker:2,evaluator:1', *arguments, '--gin_param=RunConfig.save_checkpoints_steps = 50', fork=fork
-    )
+@pytest.mark.parametrize('arguments', [[], [OBJECT]], ids=['auto', 'object'])
+def test_the_six_line_model(cluster, arguments):
+    job = cluster('chief:1,worker:2,evaluator:1', *arguments, '--gin_param=RunConfig.save_checkpoints_steps = 50')
     result = job.finish().check()
     assert result.exit_codes == dict.fromkeys(['chief:0', 'worker:0', 'worker:1', 'evaluator:0'], 0)
     summary = program.summary(cluster.model_dir)
@@ -39,18 +34,31 @@ def test_the_six_line_model(cluster, arguments, fork):
     steps = {int(path.suffixes[0].removeprefix('.ckpt-')) for path in cluster.model_dir.glob('model.ckpt-*.index')}
     assert steps == {0, 50, 100, 150, 200}
     assert not list(cluster.model_dir.glob('tmp_*'))
+    assert list(cluster.model_dir.glob('events.*'))
     assert any('input_context' in warning for warning in summary['warnings'])
-    assert 'multi_worker_mirrored' in result.out
+    assert 'global batch 24: 3 workers x 8' in result.out
+    assert ('(auto: --local_cluster' in result.out) == (not arguments)
 
 
 def test_penguins_to_the_accuracy_of_one_process(cluster):
-    job = cluster('chief:1,worker:1', '--gin_file=penguins.gin', '--max_steps=300')
+    job = cluster(
+        *('chief:1,worker:1', '--gin_file=penguins.gin', '--max_steps=300', '--strategy=multi_worker_mirrored'),
+        fork=False,
+    )
     job.finish().check()
     summary = program.summary(cluster.model_dir)
     # The global batch is 32, whatever the number of replicas.
     assert summary['examples'] == 32 * 300
     assert summary['evaluations'][-1]['metrics']['accuracy'] > 0.95
     assert len(summary['exports']) == 1
+
+
+def test_a_keras_model(cluster):
+    job = cluster('chief:1,worker:1', '--import_module=uneven', *KERAS, '--max_steps=30')
+    job.finish().check()
+    (evaluation,) = program.summary(cluster.model_dir)['evaluations']
+    # Not only does it train: the moving averages of its batch normalisation are those of both tasks.
+    assert (evaluation['examples'], evaluation['metrics']['accuracy'] > 0.8) == (80, True)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +92,20 @@ import tensorflow as tf
 
 
 @gin.configurable
-def uneven_input_fn(input_context):
-    x = tf.random.stateless_uniform([104 if input_context.input_pipeline_id == 0 else 80, 2], [1, 2], -1.0, 1.0)
-    return tf.data.Dataset.from_tensor_slices(({'x': x}, tf.cast(x[:, 0] > 0, tf.float32))).batch(8)
+def uneven_input_fn(input_context=None, repeat=False):
+    is_first = input_context is not None and input_context.input_pipeline_id == 0
+    x = tf.random.stateless_uniform([104 if is_first else 80, 2], [1, 2], -1.0, 1.0)
+    dataset = tf.data.Dataset.from_tensor_slices(({'x': x}, tf.cast(x[:, 0] > 0, tf.float32)))
+    return (dataset.repeat() if repeat else dataset).batch(8)
+
+
+@gin.configurable
+def keras_model():
+    x = tf.keras.Input([2], name='x')
+    hidden = tf.keras.layers.BatchNormalization(momentum=0.5)(tf.keras.layers.Dense(8, 'relu')(x))
+    model = tf.keras.Model(x, tf.keras.layers.Dense(1, 'sigmoid')(hidden))
+    model.compile(tf.keras.optimizers.Adam(0.05), 'binary_crossentropy', ['accuracy'])
+    return model
 
 
 @gin.configurable
@@ -123,11 +142,10 @@ def test_a_task_without_input_ends_all(cluster):
     assert not cluster.model_dir.exists()
 
 
-@pytest.mark.parametrize('task', ['chief', 'worker'])
-def test_a_hook_of_one_task_stops_all_after_the_same_step(cluster, task):
+def test_a_hook_of_one_task_stops_all_after_the_same_step(cluster):
     job = cluster(
         *('chief:1,worker:1', *FOR_EVER, '--import_module=uneven'),
-        f"--gin_param=experiment.hooks = [@stop_in_task()]\nstop_in_task.wanted = '{task}'",
+        "--gin_param=experiment.hooks = [@stop_in_task()]\nstop_in_task.wanted = 'worker'",
     )
     result = job.finish().check()
     summary = program.summary(cluster.model_dir)
@@ -136,19 +154,30 @@ def test_a_hook_of_one_task_stops_all_after_the_same_step(cluster, task):
     assert summary['checkpoint'].endswith('-61')
 
 
-def test_checkpoints_by_the_clock_are_saved_by_all_at_the_same_step(cluster):
-    job = cluster(
-        *('chief:1,worker:1', '--max_steps=100000000'),
-        '--gin_param=RunConfig.save_checkpoints_secs = 2\nRunConfig.save_checkpoints_steps = None',
+def test_checkpoints_by_the_clock_a_signal_to_a_worker_and_how_it_goes_on(cluster):
+    arguments = (
+        '--gin_param=RunConfig.save_checkpoints_secs = 1\nRunConfig.save_checkpoints_steps = None',
+        '--import_module=uneven',
     )
+    job = cluster('chief:1,worker:1', '--max_steps=100000000', *arguments)
     job.wait_until('chief:0', 'training', steps=5)
     deadline = time.monotonic() + 60
     while len(list(cluster.model_dir.glob('model.ckpt-*.index'))) < 4 and time.monotonic() < deadline:
         time.sleep(0.2)
     job.signal('worker:0', signal.SIGTERM)
     result = job.finish()
-    assert len(list(cluster.model_dir.glob('model.ckpt-*.index'))) >= 4
     assert result.exit_codes == {'chief:0': 138, 'worker:0': 143}
+    assert 'worker:0 was told to stop by a signal' in result.logs['chief:0']
+    summary = program.summary(cluster.model_dir)
+    step = summary['final_step']
+    assert len(list(cluster.model_dir.glob('model.ckpt-*.index'))) >= 4
+    assert (summary['status'], summary['checkpoint'].endswith(f'-{step}')) == ('interrupted', True)
+    result = cluster('chief:1,worker:1', f'--max_steps={step + 10}', *arguments).finish().check()
+    summary = program.summary(cluster.model_dir)
+    assert (summary['first_step'], summary['final_step']) == (step, step + 10)
+    # Each step took one batch in each task.
+    want = f'goes on after the {step:,} batches that an interrupted run has trained on'
+    assert [want in result.logs[task] for task in ('chief:0', 'worker:0')] == [True, True]
 
 
 # A task gets a signal, is lost, or stops.
@@ -158,7 +187,6 @@ def test_checkpoints_by_the_clock_are_saved_by_all_at_the_same_step(cluster):
     ('victim', 'number', 'want_codes'),
     [
         ('chief:0', signal.SIGTERM, {'chief:0': 143, 'worker:0': 138, 'worker:1': 138, 'evaluator:0': 138}),
-        ('worker:1', signal.SIGTERM, {'chief:0': 138, 'worker:0': 138, 'worker:1': 143, 'evaluator:0': 138}),
         ('chief:0', signal.SIGKILL, {'chief:0': 137, 'worker:0': 138, 'worker:1': 138, 'evaluator:0': 138}),
         ('worker:1', signal.SIGKILL, {'chief:0': 138, 'worker:0': 138, 'worker:1': 137, 'evaluator:0': 138}),
         ('chief:0', signal.SIGSTOP, {'worker:0': 138, 'worker:1': 138, 'evaluator:0': 138}),
@@ -170,7 +198,14 @@ def test_a_task_is_lost(cluster, victim, number, want_codes):
     job = cluster('chief:1,worker:2,evaluator:1', *FOR_EVER)
     job.wait_until('worker:0', 'training', steps=5)
     job.signal(victim, number)
+    if number == signal.SIGSTOP:
+        end_after_the_others(job, victim, want_codes)
     result = job.finish(timeout=100)
     codes = {task: row['exit'] for task, row in result.tasks.items()}
-    print(codes, result.out[-3000:], result.err[-3000:])
     assert {task: codes[task] for task in want_codes} == {task: str(code) for task, code in want_codes.items()}
+    if number == signal.SIGTERM:
+        step = program.summary(cluster.model_dir)['final_step']
+        assert program.summary(cluster.model_dir)['checkpoint'].endswith(f'-{step}')
+    else:
+        for task in want_codes:
+            assert task == victim or f'lost {victim}' in result.logs[task]

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests import program, resuming_module
-from tests.cluster.conftest import processes_in
+from tests.cluster.conftest import end_after_the_others, processes_in
 
 FOR_EVER = ('--max_steps=100000000', '--gin_param=trainer.peer_timeout = 15')
 
@@ -186,6 +186,8 @@ def test_a_task_that_all_need(cluster, victim, number, want_codes):
     job.wait_until('worker:0', 'training', steps=5)
     job.signal(victim, number)
     began = time.monotonic()
+    if number == signal.SIGSTOP:
+        end_after_the_others(job, victim, want_codes)
     result = job.finish(timeout=100)
     codes = {task: row['exit'] for task, row in result.tasks.items()}
     assert {task: codes[task] for task in want_codes} == {task: str(code) for task, code in want_codes.items()}
