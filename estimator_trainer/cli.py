@@ -273,6 +273,8 @@ def _import_tensorflow(lifecycle: Lifecycle) -> None:
     if 'tensorflow' in sys.modules and lifecycle.watching:
         return
     lifecycle.watch_signals()
+    # Else TensorFlow takes all memory of each GPU, and the next process on the machine fails.
+    os.environ.setdefault('TF_FORCE_GPU_ALLOW_GROWTH', 'true')
     verbosity = FLAGS.verbosity if FLAGS['verbosity'].present else None
     logs.configure(verbosity)
     with logs.stderr_held_back(verbosity):

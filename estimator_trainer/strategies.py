@@ -54,6 +54,11 @@ def choose(value: Any, topology: Topology, where: str) -> Any:
 
 def _for_cluster(value: str, topology: Topology, where: str) -> str:
     expected = 'parameter_server' if topology.has_ps else 'multi_worker_mirrored'
+    if topology.is_collective and len(topology.tasks) - topology.has_evaluator < len(topology.training_tasks):
+        raise UserError(
+            f'{topology.origin} does not tell the addresses of all workers, and {expected!r} needs them, as each step '
+            'takes all tasks'
+        )
     if value in ('auto', expected):
         return expected
     what = {'parameter_server': 'needs a ps', 'multi_worker_mirrored': 'works without a ps'}
@@ -69,7 +74,8 @@ def reason(topology: Topology) -> str:
 
     if topology.is_distributed:
         return f'{topology.origin} has {topology.counts}'
-    return f'one process, {len(tf.config.list_physical_devices("GPU"))} GPUs'
+    count = len(tf.config.list_physical_devices('GPU'))
+    return f'one process, {count or "no"} GPU{"s" * (count > 1)}'
 
 
 def set_up_devices(value: Any, config: Config, topology: Topology) -> None:

@@ -25,7 +25,7 @@ def test_a_run_prints_our_own_lines_only(user_project):
     want_lines = [
         r'estimator_trainer \S+, TensorFlow \S+: train_and_evaluate my\.gin',
         r'  model_dir  M \(new\)',
-        r'  strategy   none',
+        r'  strategy   none \(auto: one process, no GPU\)',
         r'  until      step 200',
         r'  evaluation at every checkpoint \(each 600 s\), and at the end',
         r'  eval batch 8 examples a step',

@@ -22,6 +22,9 @@ def test_each_binding_reaches_its_own_field(clean_gin):
         'startup_timeout': 1,
         'peer_timeout': 12.5,
         'grace_period': 3,
+        'step_timeout': 99,
+        'end_policy': 'chief',
+        'uneven_input': 'pad',
         'throttle_secs': 0,
         'restart_exit_code': 75,
     }
@@ -33,6 +36,9 @@ def test_each_binding_reaches_its_own_field(clean_gin):
 @pytest.mark.parametrize(
     ('name', 'value'),
     [
+        ('uneven_input', 'pat'),
+        ('end_policy', None),
+        ('step_timeout', -1),
         ('startup_timeout', -1),
         ('peer_timeout', '60'),
         ('grace_period', None),

@@ -13,15 +13,23 @@ from tests.compat import fresh
 
 LOCAL = Topology()
 CLUSTER = Topology({'chief': ('a:1',), 'ps': ('b:1',)}, Task('chief', 0))
+WORKERS = Topology({'chief': ('a:1',), 'worker': ('b:1',)}, Task('chief', 0), source='TF_CONFIG')
+WORKERS_AND_PS = Topology({'chief': ('a:1',), 'worker': ('b:1',), 'ps': ('c:1',)}, Task('chief', 0))
+CHIEF_AND_EVALUATOR = Topology({'chief': ('a:1',), 'evaluator': ('b:1',)}, Task('chief', 0))
 
 
 @pytest.mark.parametrize(
     ('value', 'topology', 'want_name'),
     [
-        (None, LOCAL, 'none'),
+        (None, LOCAL, 'auto'),  # until the devices are known
         (None, CLUSTER, 'parameter_server'),
-        ('auto', LOCAL, 'none'),
+        (None, WORKERS, 'multi_worker_mirrored'),
+        ('auto', LOCAL, 'auto'),
         ('auto', CLUSTER, 'parameter_server'),
+        ('auto', WORKERS_AND_PS, 'parameter_server'),
+        ('multi_worker_mirrored', WORKERS, 'multi_worker_mirrored'),
+        ('multi_worker_mirrored', CHIEF_AND_EVALUATOR, 'auto'),
+        ('mirrored', CHIEF_AND_EVALUATOR, 'mirrored'),
         *((name, LOCAL, name) for name in strategies.LOCAL_STRATEGIES),
         ('parameter_server', CLUSTER, 'parameter_server'),
     ],
@@ -35,10 +43,24 @@ def test_an_object_for_one_process_is_refused_in_a_cluster():
         strategies.make(tf.distribute.OneDeviceStrategy('/cpu:0'), CLUSTER, 'RunConfig.train_distribute')
 
 
-def test_several_training_tasks_need_a_ps():
-    topology = Topology({'chief': ('a:1',), 'worker': ('b:1',)}, Task('chief', 0), source='TF_CONFIG')
-    with pytest.raises(UserError, match=r'TF_CONFIG: the cluster needs at least one ps .*; found chief:1, worker:1'):
+def test_tasks_that_step_together_need_all_addresses():
+    topology = Topology({'chief': ('a:1',), 'worker': ('', 'b:1')}, Task('worker', 1), source='TF_CONFIG')
+    with pytest.raises(UserError, match='TF_CONFIG: the cluster does not tell the addresses of all workers'):
         strategies.choose('auto', topology, '--strategy')
+
+
+def test_communications():
+    with pytest.raises(UserError, match=r"multi_worker_mirrored\.communication: .*auto, ring, nccl, found 'rings'"):
+        strategies.multi_worker_mirrored('rings')
+
+
+def test_objects_and_clusters():
+    v1 = tf.compat.v1.distribute.experimental.ParameterServerStrategy()
+    with pytest.raises(
+        UserError, match="'parameter_server' needs a ps, but TF_CONFIG: the cluster has chief:1, worker:1"
+    ):
+        strategies.make(v1, WORKERS, 'RunConfig.train_distribute')
+    assert strategies.make(v1, CLUSTER, 'RunConfig.train_distribute') is v1
 
 
 def test_an_object_is_left_to_make():
@@ -58,6 +80,11 @@ def test_an_object_is_left_to_make():
             (name, CLUSTER, [f'{name!r} is for one process', 'the cluster has chief:1, ps:1', "'parameter_server'"])
             for name in strategies.LOCAL_STRATEGIES
         ),
+        *((name, WORKERS, [f'{name!r} is for one', "'multi_worker_mirrored'"]) for name in strategies.LOCAL_STRATEGIES),
+        ('multi_worker_mirrored', LOCAL, ['needs a cluster;', '--local_cluster=chief:1,worker:1']),
+        ('multi_worker_mirrored', WORKERS_AND_PS, ['works without a ps, but', "expected 'parameter_server'"]),
+        ('parameter_server', WORKERS, ['needs a ps, but TF_CONFIG: the cluster has chief:1, worker:1']),
+        ('parameter_server', CHIEF_AND_EVALUATOR, ['needs a cluster with a ps']),
     ],
 )
 def test_what_cannot_be_chosen(value, topology, want_texts):
@@ -84,7 +111,7 @@ def test_estimator_needs_no_strategy_object(value):
 def test_numbers_of_replicas(value):
     config = gin_config.read([], [f'mirrored.cpu_replicas = {value}'], [])
     with pytest.raises(UserError, match=r'mirrored\.cpu_replicas: expected a number of at least 1, found '):
-        strategies.set_up_devices('mirrored', config)
+        strategies.set_up_devices('mirrored', config, LOCAL)
 
 
 @pytest.mark.parametrize('topology', [LOCAL, CLUSTER])
@@ -104,7 +131,7 @@ from estimator_trainer import gin_config, strategies
 from estimator_trainer.compat import tf
 from estimator_trainer.topology import Topology
 
-strategies.set_up_devices('mirrored', gin_config.read([], ['mirrored.cpu_replicas = 3'], []))
+strategies.set_up_devices('mirrored', gin_config.read([], ['mirrored.cpu_replicas = 3'], []), Topology())
 made = {name: strategies.make(name, Topology(), 'test') for name in strategies.LOCAL_STRATEGIES if name != 'tpu'}
 made['three'] = strategies.mirrored(cpu_replicas=3)
 made['itself'] = strategies.make(made['one_device'], Topology(), 'test')

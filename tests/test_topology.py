@@ -46,8 +46,9 @@ PS = ('ps:0', 'ps:1')
     ('task', 'want_needs', 'want_connects_to', 'want_input_shard'),
     [
         ('chief:0', PS, PS, (3, 0)),
-        ('worker:0', ('chief:0', *PS), ('chief:0', *PS), (3, 1)),
-        ('worker:1', ('chief:0', *PS), ('chief:0', *PS), (3, 2)),
+        # A worker asks the ledger about the chief, not its server.
+        ('worker:0', ('chief:0', *PS), PS, (3, 1)),
+        ('worker:1', ('chief:0', *PS), PS, (3, 2)),
         ('ps:1', ('chief:0',), (), (3, 0)),
         ('evaluator:0', ('chief:0',), (), (3, 0)),
     ],
@@ -60,6 +61,21 @@ def test_each_task(task, want_needs, want_connects_to, want_input_shard):
     assert found.is_chief == (task == 'chief:0')
     assert not found.is_local
     assert found.has_evaluator
+
+
+@pytest.mark.parametrize(
+    ('task', 'want_needs', 'want_connects'),
+    [
+        ('chief:0', ['worker:0', 'worker:1'], True),
+        ('worker:1', ['chief:0', 'worker:0'], True),
+        ('evaluator:0', ['chief:0'], False),
+    ],
+)
+def test_tasks_that_step_together_need_each_other(task, want_needs, want_connects):
+    found = topology(task, {'chief': ('a:1',), 'worker': ('b:1', 'b:2'), 'evaluator': ('d:1',)})
+    assert found.is_collective
+    assert [str(task) for task in found.needs] == want_needs
+    assert found.connects_to == (found.needs if want_connects else ())
 
 
 def test_every_task_has_an_address():

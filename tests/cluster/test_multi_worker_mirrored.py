@@ -121,6 +121,7 @@ class stop_in_task(tf.compat.v1.train.SessionRunHook):
     def after_run(self, run_context, run_values):
         self._runs += 1
         import json, os
+        assert os.environ['TF_FORCE_GPU_ALLOW_GROWTH'] == 'true'
         task = json.loads(os.environ['TF_CONFIG'])['task']['type']
         if task == self._wanted and self._runs == 60:
             run_context.request_stop()
