@@ -45,10 +45,10 @@ class Job:
     def topology(self, task):
         return Topology(self.cluster, task, 'r1')
 
-    def watch(self, task):
+    def watch(self, task, progress=dict):
         """Has the lifecycle watch the peers of `task`."""
         self.own = self.ledger(task)
-        self.lifecycle.watch_peers(self.topology(task), self.own)
+        self.lifecycle.watch_peers(self.topology(task), self.own, progress)
 
     def until(self, condition):
         """Waits for what a thread does."""

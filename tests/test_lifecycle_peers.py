@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from estimator_trainer import lifecycle
 from estimator_trainer.ledger import DONE, ENDING, FAILED, TRAINED, TRAINING, Ledger
 from estimator_trainer.lifecycle import Stop
 from tests.lifecycle_job import CHIEF, PS, WORKER
@@ -121,3 +122,32 @@ def test_a_peer_whose_record_vanishes_is_lost(job):
     message, code = job.aborted()
     assert message.startswith('lost chief:0 on ')
     assert code == 138
+
+
+# Tasks that make each step together.
+
+
+def test_who_is_started_anew_is_lost_to_those_who_step_with_it(job):
+    del job.cluster['ps']
+    job.lifecycle.training = True
+    job.watch(CHIEF)
+    job.ledger(WORKER)
+    job.until(lambda: job.own.peer(WORKER))
+    time.sleep(0.2)  # so that it has been seen
+    assert job.aborts.empty()
+    job.ledger(WORKER)
+    assert job.aborted() == ('worker:0 was started anew, and each step needs what it was before', 138)
+
+
+def test_no_step_is_told_and_has_an_end(job, monkeypatch):
+    monkeypatch.setattr(lifecycle, '_SECONDS_BETWEEN_STEPS', 0.1)
+    job.settings(step_timeout=0.5)
+    job.lifecycle.steps_together = True
+    steps = iter(range(30))
+    job.watch(CHIEF, lambda: {'steps': next(steps, 29)})  # a step with each heartbeat, then no more
+    message, code = job.aborted()
+    assert next(steps, None) is None
+    assert message.startswith('no step for ')
+    assert 'after 29 steps, although no task is lost: gave up after 0.5 s (trainer.step_timeout)' in message
+    assert code == 138
+    assert any(line.endswith(' of 0.5 s)') for line in job.said)

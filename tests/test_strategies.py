@@ -39,7 +39,7 @@ def test_choose(value, topology, want_name):
 
 
 def test_an_object_for_one_process_is_refused_in_a_cluster():
-    with pytest.raises(UserError, match='OneDeviceStrategy is for one process, but the cluster has chief:1, ps:1'):
+    with pytest.raises(UserError, match="'OneDeviceStrategy' is for one process, but the cluster has chief:1, ps:1"):
         strategies.make(tf.distribute.OneDeviceStrategy('/cpu:0'), CLUSTER, 'RunConfig.train_distribute')
 
 
