@@ -101,8 +101,8 @@ def set_up_devices(value: Any, config: Config, topology: Topology) -> None:
     elif not all(isinstance(one, str | None) for one in names):  # a reference to a strategy class
         indices = re.findall(r'cpu:(\d+)', str(config.literal('MirroredStrategy.devices')).lower())
         cpus = max([1, *(int(index) + 1 for index in indices)])
-    if topology.task == EVALUATOR:
-        # The chief may train on the GPUs of the same machine, and TensorFlow takes all of their memory.
+    if topology.task == EVALUATOR and names[1] in (None, 'none'):
+        # Those of the same machine are for training, unless the evaluation was given a strategy.
         tf.config.set_visible_devices([], 'GPU')
     if cpus > 1:
         cpu = tf.config.list_physical_devices('CPU')[0]

@@ -18,7 +18,7 @@ KERAS = (
 OBJECT = '--gin_param=RunConfig.train_distribute = @MultiWorkerMirroredStrategy()'
 
 
-@pytest.mark.parametrize('arguments', [[], [OBJECT]], ids=['auto', 'object'])
+@pytest.mark.parametrize('arguments', [[], [OBJECT, '--import_module=version_1']], ids=['auto', 'object, v1 behaviour'])
 def test_the_six_line_model(cluster, arguments):
     job = cluster('chief:1,worker:2,evaluator:1', *arguments, '--gin_param=RunConfig.save_checkpoints_steps = 50')
     result = job.finish().check()
@@ -115,8 +115,8 @@ def empty_for_the_worker_input_fn(input_context):
 
 @gin.configurable
 class stop_in_task(tf.compat.v1.train.SessionRunHook):
-    def __init__(self, wanted):
-        self._wanted, self._runs = wanted, 0
+    def __init__(self, wanted, fails=False):
+        self._wanted, self._fails, self._runs = wanted, fails, 0
 
     def after_run(self, run_context, run_values):
         self._runs += 1
@@ -124,6 +124,8 @@ class stop_in_task(tf.compat.v1.train.SessionRunHook):
         assert os.environ['TF_FORCE_GPU_ALLOW_GROWTH'] == 'true'
         task = json.loads(os.environ['TF_CONFIG'])['task']['type']
         if task == self._wanted and self._runs == 60:
+            if self._fails:
+                raise KeyError('no such column')
             run_context.request_stop()
 """
 
@@ -131,6 +133,7 @@ class stop_in_task(tf.compat.v1.train.SessionRunHook):
 @pytest.fixture(autouse=True)
 def uneven_module(user_project):
     (user_project / 'uneven.py').write_text(UNEVEN_MODULE)
+    (user_project / 'version_1.py').write_text('import tensorflow as tf\ntf.compat.v1.disable_v2_behavior()\n')
 
 
 def test_a_task_without_input_ends_all(cluster):
@@ -153,6 +156,17 @@ def test_a_hook_of_one_task_stops_all_after_the_same_step(cluster):
     assert (summary['stopped_because'], summary['final_step']) == ('early_stopping', 61)
     assert set(result.exit_codes.values()) == {0}
     assert summary['checkpoint'].endswith('-61')
+
+
+def test_an_exception_in_one_task_ends_all(cluster):
+    job = cluster(
+        *('chief:1,worker:1,evaluator:1', *FOR_EVER, '--import_module=uneven'),
+        "--gin_param=experiment.hooks = [@stop_in_task()]\nstop_in_task.wanted = 'worker'\nstop_in_task.fails = True",
+    )
+    result = job.finish().check(1)
+    assert result.exit_codes == {'chief:0': 138, 'worker:0': 1, 'evaluator:0': 138}
+    assert "worker:0 failed: KeyError: 'no such column'" in result.logs['chief:0']
+    assert 'Traceback' in result.logs['worker:0']
 
 
 def test_checkpoints_by_the_clock_a_signal_to_a_worker_and_how_it_goes_on(cluster):

@@ -116,6 +116,7 @@ def test_early_stopping(cluster):
 
 
 STOPPING_MODULE = """
+import os
 import gin
 import tensorflow as tf
 
@@ -129,6 +130,13 @@ class stop_after_steps(tf.compat.v1.train.SessionRunHook):
         self.runs += 1
         if self.runs == 60:
             run_context.request_stop()
+
+
+@gin.configurable
+class fail_in_worker(tf.compat.v1.train.SessionRunHook):
+    def after_run(self, run_context, run_values):
+        if '"type": "worker"' in os.environ['TF_CONFIG']:
+            raise KeyError('no such column')
 """
 
 
@@ -166,6 +174,17 @@ def test_an_exception_in_the_model_ends_all(cluster):
     assert 'failed: KeyError' in result.err
 
 
+def test_an_exception_in_a_worker(cluster):
+    job = cluster(
+        *('chief:1,worker:1,ps:1,evaluator:1', '--max_steps=3000', '--import_module=stopping'),
+        '--gin_param=experiment.hooks = [@fail_in_worker()]',
+    )
+    result = job.finish().check(1)
+    # The others go on without it.
+    assert result.exit_codes == {'chief:0': 0, 'worker:0': 1, 'ps:0': 0, 'evaluator:0': 0}
+    assert "KeyError: 'no such column'" in result.logs['worker:0']
+
+
 # A task gets a signal, is lost, or stops. Other tasks' exit codes: those of tasks that need it, of those that do not.
 
 
@@ -201,15 +220,18 @@ def test_a_task_that_all_need(cluster, victim, number, want_codes):
         assert summary['checkpoint'].endswith(f'-{summary["final_step"]}')
 
 
-@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP], ids=lambda number: number.name)
 @pytest.mark.parametrize('victim', ['worker:0', 'evaluator:0'])
 def test_a_task_that_the_job_can_do_without(cluster, victim, number):
-    job = cluster('chief:1,worker:1,ps:1,evaluator:1', '--max_steps=3000')
+    job = cluster('chief:1,worker:1,ps:1,evaluator:1', '--max_steps=3000', '--gin_param=trainer.peer_timeout = 10')
     job.wait_until('worker:0', 'training', steps=5)
     job.signal(victim, number)
+    if number == signal.SIGSTOP:
+        job.wait_until('chief:0', 'done')
+        job.signal(victim, signal.SIGKILL)
     result = job.finish(timeout=100)
     codes = result.exit_codes
-    assert codes.pop(victim) == {signal.SIGTERM: 143, signal.SIGKILL: 137}[number]
+    assert codes.pop(victim) == (143 if number == signal.SIGTERM else 137)
     assert set(codes.values()) == {0}
     summary = program.summary(cluster.model_dir)
     assert (summary['status'], summary['stopped_because']) == ('done', 'max_steps')
