@@ -63,7 +63,8 @@ class Group:
             batch = _unpacked(packed, data.element_spec)
             features, *labels = batch if isinstance(batch, tuple) else (batch,)
             ends = (1 - tf.cast(more, tf.int64)) * column
-            return ({_FEATURES: features, _NEWS: (ends, is_new)}, *labels)
+            news = {_FEATURES: features, _NEWS: (ends, is_new)}
+            return (news, *labels) if labels else news
 
         return batches.concatenate(rest).scan(nothing, exchange).skip(self.replicas).map(with_news)
 
