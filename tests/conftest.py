@@ -7,11 +7,12 @@ import pytest
 
 
 def pytest_collection_modifyitems(items):
-    """Skips the tests with the marker that ESTIMATOR_TRAINER_SKIP names."""
-    marker = os.environ.get('ESTIMATOR_TRAINER_SKIP')
+    """Where ESTIMATOR_TRAINER_ONCE is 'oldest' or 'newest', skips the tests with the marker `once` of the other."""
+    name = os.environ.get('ESTIMATOR_TRAINER_ONCE')
     for item in items:
-        if marker and item.get_closest_marker(marker):
-            item.add_marker(pytest.mark.skip(reason=f'ESTIMATOR_TRAINER_SKIP={marker}'))
+        marker = item.get_closest_marker('once')
+        if name and marker and marker.args[0] != name:
+            item.add_marker(pytest.mark.skip(reason=f'runs with the {marker.args[0]} TensorFlow'))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import estimator_trainer
 from estimator_trainer import cli, gin_config
 from tests import program
 
-pytestmark = pytest.mark.same_on_all
+pytestmark = pytest.mark.once('oldest')
 
 # (arguments, what the one line of the message must hold)
 MISTAKES = {

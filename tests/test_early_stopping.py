@@ -12,7 +12,7 @@ from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import UserError
 from tests.compat import fresh
 
-pytestmark = pytest.mark.same_on_all
+pytestmark = pytest.mark.once('oldest')
 
 v1 = tf.compat.v1
 

@@ -13,7 +13,7 @@ from tests.conftest import MY_GIN, MY_MODEL
 from tests.line_module import LINE_GIN
 from tests.program import bind
 
-pytestmark = pytest.mark.same_on_all
+pytestmark = pytest.mark.once('newest')
 
 NO_MODEL_FN = ['--gin_file=my.gin', '--import_module=user_module', *bind('experiment.model_fn = None')]
 LINEAR = [

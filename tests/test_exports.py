@@ -13,7 +13,7 @@ from tests import program
 from tests.line_module import LINE_GIN
 from tests.program import bind
 
-pytestmark = pytest.mark.same_on_all
+pytestmark = pytest.mark.once('oldest')
 
 
 class Recorder(tf.estimator.Exporter):

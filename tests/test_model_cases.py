@@ -12,6 +12,8 @@ from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 from tests.program import bind
 
+pytestmark = pytest.mark.once('newest')
+
 MY = ['--gin_file=my.gin', '--import_module=case_module']
 FINAL = 'experiment.exporters = [@FinalExporter()]'
 RETURNING = 'experiment.train_input_fn = @returning_input_fn'

@@ -16,6 +16,8 @@ from tests.conftest import MY_GIN, MY_MODEL
 from tests.line_module import LINE_GIN
 from tests.program import bind
 
+pytestmark = pytest.mark.once('oldest')
+
 CHIEF = Topology({'chief': ('a:1',), 'ps': ('b:1',)}, Task('chief', 0))
 COLUMNS = [tf.feature_column.numeric_column('x', [2])]
 SETTINGS = tf.estimator.WarmStartSettings('elsewhere')

@@ -13,6 +13,8 @@ from tests import plain, program
 from tests.line_module import LINE_GIN
 from tests.program import bind
 
+pytestmark = pytest.mark.once('oldest')
+
 LINE = ['--gin_file=line.gin', '--model_dir=line']
 PREDICT = [*LINE, '--mode=predict']
 OLD = 'what was there'

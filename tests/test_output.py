@@ -16,7 +16,7 @@ import pytest
 
 from tests import program
 
-pytestmark = pytest.mark.same_on_all
+pytestmark = pytest.mark.once('newest')
 
 
 def test_a_run_prints_our_own_lines_only(user_project):

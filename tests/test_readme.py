@@ -29,9 +29,14 @@ def commands(script):
     return [command.strip() for command in script.replace('\\\n', ' ').splitlines() if command.strip()]
 
 
-@pytest.mark.timeout(600)
+DOCS = sorted((ROOT / 'docs').glob('*.md'))
+
+
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    'path', [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))], ids=lambda path: path.name
+    'path',
+    [ROOT / 'README.md', *(pytest.param(path, marks=pytest.mark.once('newest')) for path in DOCS)],
+    ids=lambda path: path.name,
 )
 def test_commands(path, tmp_path):
     variables = program.environment(PATH=f'{pathlib.Path(sys.executable).parent}:{os.environ["PATH"]}')
@@ -59,9 +64,7 @@ def test_commands(path, tmp_path):
         assert program.summary(tmp_path / 'runs' / 'cluster')['status'] == 'done'
 
 
-@pytest.mark.parametrize(
-    'path', [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))], ids=lambda path: path.name
-)
+@pytest.mark.parametrize('path', [ROOT / 'README.md', *DOCS], ids=lambda path: path.name)
 def test_links_lead_somewhere(path):
     for target in re.findall(r'\]\((?!https?:)([^)#]+)', path.read_text()):
         assert (path.parent / target).exists(), target

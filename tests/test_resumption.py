@@ -12,7 +12,7 @@ from estimator_trainer.resumption import InputPosition
 from estimator_trainer.topology import Task, Topology
 from tests import program, resuming_module
 
-pytestmark = pytest.mark.same_on_all
+pytestmark = pytest.mark.once('oldest')
 
 CLUSTER = {'chief': ('a:1',), 'worker': ('b:1',), 'ps': ('c:1',)}
 

@@ -9,7 +9,7 @@ from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 from tests.program import bind
 
-pytestmark = pytest.mark.same_on_all
+pytestmark = pytest.mark.once('newest')
 
 FILES = {
     'my_model.py': MY_MODEL,

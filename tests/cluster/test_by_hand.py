@@ -11,7 +11,7 @@ import pytest
 
 from tests import program
 
-pytestmark = pytest.mark.same_on_all
+pytestmark = pytest.mark.once('newest')
 
 
 @pytest.fixture

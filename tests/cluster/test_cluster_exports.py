@@ -8,7 +8,7 @@ from estimator_trainer.testing import LocalCluster
 from tests import program
 from tests.line_module import LINE_GIN
 
-pytestmark = pytest.mark.same_on_all
+pytestmark = pytest.mark.once('oldest')
 
 EXPORTERS = '--gin_param=experiment.exporters = [@FinalExporter(), @LatestExporter()]'
 

@@ -136,6 +136,7 @@ def uneven_module(user_project):
     (user_project / 'version_1.py').write_text('import tensorflow as tf\ntf.compat.v1.disable_v2_behavior()\n')
 
 
+@pytest.mark.once('newest')
 def test_a_task_without_input_ends_all(cluster):
     job = cluster(
         *('chief:1,worker:1', '--import_module=uneven'),
@@ -158,6 +159,7 @@ def test_a_hook_of_one_task_stops_all_after_the_same_step(cluster):
     assert summary['checkpoint'].endswith('-61')
 
 
+@pytest.mark.once('newest')
 def test_an_exception_in_one_task_ends_all(cluster):
     job = cluster(
         *('chief:1,worker:1,evaluator:1', *FOR_EVER, '--import_module=uneven'),
@@ -169,6 +171,7 @@ def test_an_exception_in_one_task_ends_all(cluster):
     assert 'Traceback' in result.logs['worker:0']
 
 
+@pytest.mark.once('newest')
 def test_checkpoints_by_the_clock_a_signal_to_a_worker_and_how_it_goes_on(cluster):
     arguments = (
         '--gin_param=RunConfig.save_checkpoints_secs = 1\nRunConfig.save_checkpoints_steps = None',
@@ -198,6 +201,7 @@ def test_checkpoints_by_the_clock_a_signal_to_a_worker_and_how_it_goes_on(cluste
 # A task gets a signal, is lost, or stops.
 
 
+@pytest.mark.once('newest')
 @pytest.mark.parametrize(
     ('victim', 'number', 'want_codes'),
     [

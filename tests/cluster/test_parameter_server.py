@@ -104,6 +104,7 @@ def test_the_chief_alone_may_decide_when_the_input_has_ended(cluster):
     assert int(result.tasks['chief:0']['examples']) == 120
 
 
+@pytest.mark.once('oldest')
 def test_early_stopping(cluster):
     job = cluster(
         *('chief:1,worker:1,ps:1', '--max_steps=100000000', '--gin_param=RunConfig.save_checkpoints_steps = 50'),
@@ -154,6 +155,7 @@ def test_a_mistake_is_told_once_and_leaves_nothing(cluster):
     assert not cluster.model_dir.exists()
 
 
+@pytest.mark.once('oldest')
 def test_a_mistake_that_only_the_chief_finds(cluster):
     job = cluster('chief:1,worker:1,ps:1', '--strict_unused', '--gin_param=unused/my_input_fn.repeat = False')
     result = job.finish().check(2)
@@ -174,6 +176,7 @@ def test_an_exception_in_the_model_ends_all(cluster):
     assert 'failed: KeyError' in result.err
 
 
+@pytest.mark.once('oldest')
 def test_an_exception_in_a_worker(cluster):
     job = cluster(
         *('chief:1,worker:1,ps:1,evaluator:1', '--max_steps=3000', '--import_module=stopping'),
@@ -188,6 +191,7 @@ def test_an_exception_in_a_worker(cluster):
 # A task gets a signal, is lost, or stops. Other tasks' exit codes: those of tasks that need it, of those that do not.
 
 
+@pytest.mark.once('oldest')
 @pytest.mark.parametrize(
     ('victim', 'number', 'want_codes'),
     [
@@ -220,6 +224,7 @@ def test_a_task_that_all_need(cluster, victim, number, want_codes):
         assert summary['checkpoint'].endswith(f'-{summary["final_step"]}')
 
 
+@pytest.mark.once('oldest')
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP], ids=lambda number: number.name)
 @pytest.mark.parametrize('victim', ['worker:0', 'evaluator:0'])
 def test_a_task_that_the_job_can_do_without(cluster, victim, number):
@@ -239,6 +244,7 @@ def test_a_task_that_the_job_can_do_without(cluster, victim, number):
     assert {row['task']: row['exit'] for row in summary['tasks']}['chief:0'] == 0
 
 
+@pytest.mark.once('oldest')
 def test_sigterm_to_the_cluster_saves_and_ends_all(cluster):
     job = cluster('chief:1,worker:1,ps:1', *FOR_EVER)
     job.wait_until('worker:0', 'training', steps=5)
@@ -251,6 +257,7 @@ def test_sigterm_to_the_cluster_saves_and_ends_all(cluster):
     assert summary['examples'] == 8 * summary['final_step']
 
 
+@pytest.mark.once('oldest')
 def test_tasks_end_when_the_launcher_is_killed(cluster):
     job = cluster('chief:1,worker:1,ps:1', *FOR_EVER, fork=False)
     job.wait_until('worker:0', 'training', steps=5)
@@ -262,6 +269,7 @@ def test_tasks_end_when_the_launcher_is_killed(cluster):
     assert not processes_in(cluster.model_dir)
 
 
+@pytest.mark.once('oldest')
 @pytest.mark.parametrize(
     ('number', 'victim', 'want_code'), [(signal.SIGTERM, '', 143), (signal.SIGKILL, 'chief:0', 138)]
 )

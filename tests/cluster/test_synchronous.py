@@ -110,6 +110,7 @@ def test_a_step_of_two_tasks_is_one_on_both_batches(cluster):
     assert program.summary(cluster.model_dir)['examples'] == 3 * 8
 
 
+@pytest.mark.once('oldest')
 def test_a_canned_estimator_with_more_gradients_than_tasks(cluster):
     canned = program.bind(
         'experiment.model_fn = None',
@@ -153,6 +154,7 @@ def test_the_end_of_one_task_is_the_end_of_all(cluster, arguments, want_why, wan
 FOR_EVER = [*SYNC, '--max_steps=100000000', *program.bind('trainer.peer_timeout = 15')]
 
 
+@pytest.mark.once('newest')
 @pytest.mark.parametrize(
     ('victim', 'number', 'want_code'),
     [
