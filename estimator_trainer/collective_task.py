@@ -39,6 +39,7 @@ class CollectiveTask(ClusterTask):
             save_steps=config.save_checkpoints_steps,
             max_steps=run.experiment.max_steps,
             finite=run.input_is_finite,
+            on_last=self._end_steps,
             on_lost=self._lost,
         )
         # A save may need all tasks, but what a worker writes is of no use to anybody.
@@ -53,6 +54,9 @@ class CollectiveTask(ClusterTask):
     def _begin_steps(self) -> None:
         self.lifecycle.steps_together = True
 
+    def _end_steps(self) -> None:
+        self.lifecycle.steps_together = False
+
     def train(self) -> None:
         """Trains; who has to be waited for is told by the lifecycle."""
         try:
@@ -60,7 +64,7 @@ class CollectiveTask(ClusterTask):
         except _COLLECTIVE_ERRORS as error:
             self._lost(error)
         finally:
-            self.lifecycle.steps_together = False
+            self._end_steps()
             self._clean_up()
 
     def _lost(self, error: Exception | None = None) -> None:

@@ -24,6 +24,8 @@ from estimator_trainer.topology import CHIEF, LOCAL_CLUSTER, Task, Topology
 _POLL_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 5.0
 _REPORT_SECONDS = 30.0
+# So much later than another a task may see that a step was the last.
+_SECONDS_FOR_THE_SAME_STEP = 30.0
 _SECONDS_BETWEEN_STEPS = 60.0  # more are worth a line
 # Ours begin their ledger before they open their server.
 _SECONDS_TO_BEGIN_A_LEDGER = 20.0
@@ -53,7 +55,7 @@ class Lifecycle:
         lost: which of these was lost, and how; '' as long as none was.
         release: gets a training out of its wait for these; called by a thread.
         watching: whether signals are watched.
-        steps_together: whether this task trains, and makes each step together with its peers.
+        steps_together: whether this task makes steps together with its peers, and the last one is still to come.
         graceful: whether someone is looking at `stop` now; if not, a signal ends the process at once.
         emergency_save: saves the state of a training whose step does not end, and returns what to say of it; None
             where this task does not save. Called by a thread.
@@ -200,6 +202,7 @@ class Lifecycle:
 
     def _peer_thread(self, topology: Topology) -> None:
         seen: dict[Task, tuple[object, float, str]] = {}
+        done: dict[Task, float] = {}
         while not self._closed.wait(_POLL_SECONDS):
             for peer in (*topology.needs, *self.also_needs) if self.needs_peers else ():
                 lose = self._lose if peer in topology.needs else self._stop_for
@@ -215,6 +218,10 @@ class Lifecycle:
                     self._lose(f'{peer} was started anew, and each step needs what it was before')
                 if record and (peer not in seen or seen[peer][0] != beat):
                     seen[peer] = (beat, time.monotonic(), record.get('host', topology.address(peer)))
+                if self.steps_together and state == ledger_lib.DONE and peer not in done:
+                    done[peer] = time.monotonic()
+                if self.steps_together and time.monotonic() - done.get(peer, math.inf) > _SECONDS_FOR_THE_SAME_STEP:
+                    self._lose(f'{peer} has ended its training, and this task waits for it in a step')
                 if topology.source == LOCAL_CLUSTER and self._ledger.is_gone(peer):
                     lose(f'lost {peer}: its process is gone')
                 # One that was seen and whose record cannot be read any more is as silent as one that has stopped.

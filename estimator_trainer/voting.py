@@ -131,6 +131,7 @@ class VotingHook(tf.compat.v1.train.SessionRunHook):
         save_steps: int | None,
         max_steps: int | None,
         finite: Callable[[], bool],
+        on_last: Callable[[], None],
         on_lost: Callable[[], None],
     ):
         """Takes what a vote depends on.
@@ -143,12 +144,13 @@ class VotingHook(tf.compat.v1.train.SessionRunHook):
             save_steps: steps from one checkpoint to the next.
             max_steps: the global_step at which all stop by themselves.
             finite: whether the input of this task ends.
+            on_last: called after the last step.
             on_lost: called when a step has failed, since another task has gone; to raise an error.
         """
         self._group = group
         self._signalled, self._on_signal = signalled, on_signal
         self._save_secs, self._save_steps, self._max_steps = save_secs, save_steps, max_steps
-        self._finite, self._on_lost = finite, on_lost
+        self._finite, self._on_last, self._on_lost = finite, on_last, on_lost
         self.save = False
         self.runs = 0
         self.stopped_because: str | None = None
@@ -203,6 +205,8 @@ class VotingHook(tf.compat.v1.train.SessionRunHook):
             # Another hook of this task alone wants to stop: all do, one step later.
             self._wants_stop = True
             private.withdraw_stop(run_context)
+        if run_context.stop_requested:
+            self._on_last()
 
     def _at_max_steps(self, session) -> bool:
         return self._max_steps is not None and int(session.run(self._step)) >= self._max_steps

@@ -151,3 +151,14 @@ def test_no_step_is_told_and_has_an_end(job, monkeypatch):
     assert 'after 29 steps, although no task is lost: gave up after 0.5 s (trainer.step_timeout)' in message
     assert code == 138
     assert any(line.endswith(' of 0.5 s)') for line in job.said)
+
+
+def test_who_ends_by_itself_is_lost_to_those_who_step_with_it(job, monkeypatch):
+    monkeypatch.setattr(lifecycle, '_SECONDS_FOR_THE_SAME_STEP', 0.2)
+    del job.cluster['ps']
+    job.watch(CHIEF)
+    job.ledger(WORKER).write(state=DONE)
+    time.sleep(0.5)
+    assert job.aborts.empty()  # when the last step is over that is as it should be
+    job.lifecycle.steps_together = True
+    assert job.aborted() == ('worker:0 has ended its training, and this task waits for it in a step', 138)
