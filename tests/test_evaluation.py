@@ -99,6 +99,7 @@ def warnings(runs, name):
     return program.summary(directory / name)['warnings']
 
 
+@pytest.mark.once('oldest')
 @pytest.mark.parametrize(('name', 'strategy'), TRAINED)
 def test_replicas_find_what_one_device_finds(trained, name, strategy):
     at = f'{name}, {strategy}'
@@ -115,6 +116,7 @@ def test_replicas_find_what_one_device_finds(trained, name, strategy):
     assert 'eval batch 7 examples a step\n' in trained[1][f'{at}, again'].out
 
 
+@pytest.mark.once('newest')
 @pytest.mark.parametrize('name', ['squares', 'squares on replicas'])
 def test_the_loss_is_the_mean_over_examples(runs, name):
     found = evaluation(runs, name)
@@ -130,6 +132,7 @@ def test_the_loss_is_the_mean_over_examples(runs, name):
         assert best['loss'] == pytest.approx(want['loss'])
 
 
+@pytest.mark.once('newest')
 def test_a_model_that_an_empty_batch_changes_is_evaluated_on_one_replica(runs):
     (warning,) = warnings(runs, 'batches')
     assert warning.startswith(
@@ -141,6 +144,7 @@ def test_a_model_that_an_empty_batch_changes_is_evaluated_on_one_replica(runs):
     assert (found['metrics']['five'], found['examples']) == (5, 60)
 
 
+@pytest.mark.once('newest')
 def test_losses_of_other_replicas(runs):
     evaluated, trained = warnings(runs, 'total')
     want = 'the loss of a replica sums 2 entries of the loss collections, losses of other replicas among them'
@@ -150,10 +154,12 @@ def test_losses_of_other_replicas(runs):
     assert warnings(runs, 'regularized') == []
 
 
+@pytest.mark.once('newest')
 def test_steps_that_are_counted_twice(runs):
     assert warnings(runs, 'twice') == ['global_step grows by 2 per train_op run: 50 updates for max_steps=100']
 
 
+@pytest.mark.once('newest')
 @pytest.mark.parametrize(('name', 'want_scope'), [('odd', 'eval'), ('odd in training', 'train')])
 def test_a_batch_that_cannot_be_divided_is_refused(runs, name, want_scope):
     directory, results = runs
@@ -162,6 +168,7 @@ def test_a_batch_that_cannot_be_divided_is_refused(runs, name, want_scope):
     assert not (directory / name).exists()
 
 
+@pytest.mark.once('newest')
 def test_input_fns_that_ship_take_the_global_batch(runs):
     assert 'eval batch 32 examples a step: 2 replicas x 16' in runs[1]['even'].check().out
     assert evaluation(runs, 'even')['examples'] == 69

@@ -11,7 +11,7 @@ import pytest
 from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 
-pytestmark = pytest.mark.once('newest')
+pytestmark = pytest.mark.once('oldest')
 
 USER = ['--import_module=user_module']
 FINITE = [*USER, '--gin_param=experiment.train_input_fn = @finite_input_fn']

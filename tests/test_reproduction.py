@@ -9,6 +9,8 @@ from tests.conftest import MY_GIN, MY_MODEL
 from tests.line_module import LINE_GIN
 from tests.program import bind
 
+pytestmark = pytest.mark.once('newest')
+
 USER = ['--gin_file=my.gin', '--import_module=user_module', '--seed=3', '--max_steps=12']
 RANDOM = ['--gin_file=random.gin', '--max_steps=12']
 

@@ -11,6 +11,8 @@ from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 from tests import program
 
+pytestmark = pytest.mark.once('oldest')
+
 GIN = """
 import tpu_module
 experiment.params = {'batch_size': 8}

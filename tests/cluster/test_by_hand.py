@@ -11,7 +11,7 @@ import pytest
 
 from tests import program
 
-pytestmark = pytest.mark.once('newest')
+pytestmark = pytest.mark.once('oldest')
 
 
 @pytest.fixture

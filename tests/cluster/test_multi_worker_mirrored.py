@@ -18,7 +18,15 @@ KERAS = (
 OBJECT = '--gin_param=RunConfig.train_distribute = @MultiWorkerMirroredStrategy()'
 
 
-@pytest.mark.parametrize('arguments', [[], [OBJECT, '--import_module=version_1']], ids=['auto', 'object, v1 behaviour'])
+@pytest.mark.parametrize(
+    'arguments',
+    [
+        pytest.param([], id='auto'),
+        pytest.param(
+            [OBJECT, '--import_module=version_1'], id='object, v1 behaviour', marks=pytest.mark.once('oldest')
+        ),
+    ],
+)
 def test_the_six_line_model(cluster, arguments):
     job = cluster('chief:1,worker:2,evaluator:1', *arguments, '--gin_param=RunConfig.save_checkpoints_steps = 50')
     result = job.finish().check()
@@ -63,7 +71,10 @@ def test_a_keras_model(cluster):
 
 @pytest.mark.parametrize(
     ('policy', 'want_examples', 'want_step', 'want_unread', 'want_word'),
-    [('stop', 240, 10, 24, 'so all tasks stop'), ('pad', 264, 13, 0, 'read again')],
+    [
+        pytest.param('stop', 240, 10, 24, 'so all tasks stop', marks=pytest.mark.once('oldest')),
+        pytest.param('pad', 264, 13, 0, 'read again', marks=pytest.mark.once('newest')),
+    ],
 )
 def test_input_that_ends_in_one_task_before_another(cluster, policy, want_examples, want_step, want_unread, want_word):
     job = cluster(
@@ -147,6 +158,7 @@ def test_a_task_without_input_ends_all(cluster):
     assert not cluster.model_dir.exists()
 
 
+@pytest.mark.once('newest')
 def test_a_hook_of_one_task_stops_all_after_the_same_step(cluster):
     job = cluster(
         *('chief:1,worker:1', *FOR_EVER, '--import_module=uneven'),

@@ -24,8 +24,11 @@ STRATEGY_OBJECT = '--gin_param=RunConfig.train_distribute = @ParameterServerStra
 
 @pytest.mark.parametrize(
     ('fork', 'arguments'),
-    [(True, []), (False, []), (True, [STRATEGY_OBJECT])],
-    ids=['forked', 'fresh', 'strategy object'],
+    [
+        pytest.param(True, [], id='forked'),
+        pytest.param(False, [], id='fresh', marks=pytest.mark.once('newest')),
+        pytest.param(True, [STRATEGY_OBJECT], id='strategy object', marks=pytest.mark.once('oldest')),
+    ],
 )
 def test_the_six_line_model(cluster, fork, arguments):
     job = cluster('chief:1,worker:2,ps:2,evaluator:1', *arguments, fork=fork)
@@ -64,6 +67,7 @@ def test_penguins_to_the_accuracy_of_one_process(cluster):
     assert len(list((cluster.model_dir / 'export' / 'final').iterdir())) == 1
 
 
+@pytest.mark.once('newest')
 def test_run_again_there_is_nothing_to_train(cluster):
     for want in ('max_steps', 'nothing_to_do'):
         # No record of the first run keeps anybody waiting.
@@ -75,6 +79,7 @@ def test_run_again_there_is_nothing_to_train(cluster):
     assert summary['examples'] == 0
 
 
+@pytest.mark.once('oldest')
 @pytest.mark.parametrize(('max_steps', 'arguments'), [('None', []), ('1000', []), ('None', [STRATEGY_OBJECT])])
 def test_the_end_of_the_input_comes_after_each_example_was_trained_on_once(cluster, max_steps, arguments):
     job = cluster(
@@ -92,6 +97,7 @@ def test_the_end_of_the_input_comes_after_each_example_was_trained_on_once(clust
     assert not any('input_context' in warning for warning in summary['warnings'])
 
 
+@pytest.mark.once('oldest')
 def test_the_chief_alone_may_decide_when_the_input_has_ended(cluster):
     job = cluster(
         *('chief:1,worker:1,ps:1', '--import_module=counting', '--gin_param=experiment.max_steps = None'),
@@ -149,6 +155,7 @@ def stopping_module(user_project):
 # Mistakes and failures.
 
 
+@pytest.mark.once('oldest')
 def test_a_mistake_is_told_once_and_leaves_nothing(cluster):
     result = cluster('chief:1,worker:1,ps:1', '--gin_param=experimnt.max_steps = 3').finish().check(2)
     assert (result.err + result.out).count("did you mean 'experiment'") == 1
@@ -163,6 +170,7 @@ def test_a_mistake_that_only_the_chief_finds(cluster):
     assert not cluster.model_dir.exists()
 
 
+@pytest.mark.once('newest')
 def test_an_exception_in_the_model_ends_all(cluster):
     job = cluster(
         'chief:1,worker:1,ps:1', '--import_module=counting', '--gin_param=experiment.model_fn = @broken_model_fn'

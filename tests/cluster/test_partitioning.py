@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from estimator_trainer.compat import tf
 from estimator_trainer.predictor import Predictor
 from tests import program
@@ -48,6 +50,7 @@ parameter_server.min_slice_size = 256
 """
 
 
+@pytest.mark.once('newest')
 def test_large_variables_are_divided_and_exported_whole(cluster):
     (cluster.project / 'parts.py').write_text(MODULE)
     (cluster.project / 'my.gin').write_text(GIN)

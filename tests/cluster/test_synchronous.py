@@ -99,6 +99,7 @@ def test_as_good_as_one_process_with_exactly_max_steps(cluster, arguments, max_s
     assert 'parameter_server, synchronous: 3 gradients a step, 3 tasks' in result.logs['chief:0']
 
 
+@pytest.mark.once('oldest')
 def test_a_step_of_two_tasks_is_one_on_both_batches(cluster):
     arguments = of_linear('--max_steps=3')
     program.run('--gin_file=my.gin', '--model_dir=local', *arguments, cwd=cluster.project).check()
@@ -128,6 +129,7 @@ def test_a_canned_estimator_with_more_gradients_than_tasks(cluster):
     assert (summary['final_step'], summary['examples']) == (20, 4 * 8 * 20)
 
 
+@pytest.mark.once('oldest')
 @pytest.mark.parametrize(
     ('arguments', 'want_why', 'want_task'),
     [
