@@ -5,6 +5,7 @@ timing. Here empty batches fill the last round up, so what is dropped, or counte
 """
 
 import contextlib
+import re
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -92,7 +93,8 @@ class Estimator(tf.estimator.Estimator):
 
 def _move(variable: Any, replicas: int, strategy: Any) -> list[Any]:
     """Adds to a variable numbers that no metric comes by easily, to its part on each replica a different one."""
-    index = zlib.crc32(variable.name.encode()) % 89  # the name is what two graphs have in common, not the order
+    # The name is what two graphs have in common, not the order; but Keras goes on counting names in the second graph.
+    index = zlib.crc32(re.sub(r'(_\d+)?:0$', '', variable.name).encode()) % 89
     numbers = [1.0 + 0.37 * index + replica * (3 + index % 5) for replica in range(replicas)]
     parts = strategy.experimental_local_results(variable) if strategy else [variable]
     if variable.dtype.is_integer:
