@@ -196,7 +196,10 @@ MISTAKES = {
     'module name': (['--gin_file=my.gin', '--import_module=.x'], ['--import_module=.x', "'.x'"]),
     'brackets in model_dir': (['--gin_file=my.gin', '--model_dir=M[1]'], ['RunConfig.model_dir', "'M[1]'"]),
     'local cluster': (['--gin_file=my.gin', '--local_cluster=chief:1,wroker:1'], ["'wroker'", "did you mean 'worker'"]),
-    'local cluster without ps': (['--gin_file=my.gin', '--local_cluster=chief:1,worker:1'], ['at least one ps']),
+    'local cluster without ps': (
+        ['--gin_file=my.gin', '--local_cluster=chief:1,worker:1', '--strategy=parameter_server'],
+        ["'parameter_server' needs a ps", 'chief:1, worker:1', "expected 'multi_worker_mirrored'"],
+    ),
     'local cluster without chief': (['--gin_file=my.gin', '--local_cluster=ps:1'], ['exactly one chief']),
 }
 
