@@ -218,7 +218,7 @@ from estimator_trainer import early_stopping, gin_config, strategies
 from estimator_trainer.compat import tf
 from estimator_trainer.topology import Topology
 
-strategies.set_up_devices('mirrored', gin_config.read([], [], []))
+strategies.set_up_devices('mirrored', gin_config.read([], [], []), Topology())
 sys.path.insert(0, sys.argv[2])
 from tests import test_early_stopping as tests
 

@@ -251,7 +251,7 @@ def input_fn(input_context):
     rows = 8 // input_context.num_replicas_in_sync
     return tf.data.Dataset.from_tensors((tf.ones([rows]), tf.ones([rows]))).repeat()
 
-strategies.set_up_devices('mirrored', gin_config.read([], [], []))
+strategies.set_up_devices('mirrored', gin_config.read([], [], []), Topology())
 gin.bind_parameter('my/width.value', 'scoped')
 with gin.config_scope('my'):
     model_fn, input_fn = bind_model_fn(model_fn, 1), bind_input_fn(input_fn, 1, Topology())
