@@ -13,7 +13,7 @@ from estimator_trainer import exporters, serving
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 
-pytestmark = pytest.mark.once('newest')
+pytestmark = pytest.mark.once('oldest')
 
 v1 = tf.compat.v1
 RECEIVER_FN = serving.receiver_fn({'x': 'float32'}, None)

@@ -12,7 +12,7 @@ from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 from tests.program import bind
 
-pytestmark = pytest.mark.once('newest')
+pytestmark = pytest.mark.once('oldest')
 
 MY = ['--gin_file=my.gin', '--import_module=case_module']
 FINAL = 'experiment.exporters = [@FinalExporter()]'

@@ -35,7 +35,10 @@ DOCS = sorted((ROOT / 'docs').glob('*.md'))
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     'path',
-    [ROOT / 'README.md', *(pytest.param(path, marks=pytest.mark.once('oldest')) for path in DOCS)],
+    [
+        pytest.param(ROOT / 'README.md', marks=pytest.mark.once('newest')),
+        *(pytest.param(path, marks=pytest.mark.once('oldest')) for path in DOCS),
+    ],
     ids=lambda path: path.name,
 )
 def test_commands(path, tmp_path):

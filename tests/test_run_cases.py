@@ -9,7 +9,7 @@ from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 from tests.program import bind
 
-pytestmark = pytest.mark.once('newest')
+pytestmark = pytest.mark.once('oldest')
 
 FILES = {
     'my_model.py': MY_MODEL,

@@ -61,6 +61,7 @@ def test_penguins_to_the_accuracy_of_one_process(cluster):
     assert len(summary['exports']) == 1
 
 
+@pytest.mark.once('newest')
 def test_a_keras_model(cluster):
     job = cluster('chief:1,worker:1', '--import_module=uneven', *KERAS, '--max_steps=30')
     job.finish().check()

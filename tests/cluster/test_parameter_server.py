@@ -80,7 +80,7 @@ def test_run_again_there_is_nothing_to_train(cluster):
 
 
 @pytest.mark.once('oldest')
-@pytest.mark.parametrize(('max_steps', 'arguments'), [('None', []), ('1000', []), ('None', [STRATEGY_OBJECT])])
+@pytest.mark.parametrize(('max_steps', 'arguments'), [('1000', []), ('None', [STRATEGY_OBJECT])])
 def test_the_end_of_the_input_comes_after_each_example_was_trained_on_once(cluster, max_steps, arguments):
     job = cluster(
         *('chief:1,worker:2,ps:1,evaluator:1', '--import_module=counting', *arguments),

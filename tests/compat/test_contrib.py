@@ -10,7 +10,7 @@ from estimator_trainer.compat.contrib import functions, initializers, layers
 from estimator_trainer.compat.contrib.hparam import HParams, parse_values
 from estimator_trainer.errors import UserError
 
-pytestmark = pytest.mark.xdist_group('compat_tf1')
+pytestmark = [pytest.mark.xdist_group('compat_tf1'), pytest.mark.once('newest')]
 
 v1 = tf.compat.v1
 

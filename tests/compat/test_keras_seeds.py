@@ -7,6 +7,8 @@ import pytest
 from estimator_trainer.compat import keras_seeds, tf
 from tests.compat import fresh
 
+pytestmark = pytest.mark.once('newest')
+
 
 @pytest.mark.parametrize('seed', [1, 2])
 def test_a_seeded_keras_initializer_gives_the_same_numbers(seed):

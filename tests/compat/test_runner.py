@@ -10,7 +10,7 @@ from estimator_trainer.compat import runner
 from estimator_trainer.errors import UserError
 from tests.compat import fresh
 
-pytestmark = pytest.mark.xdist_group('compat_runner')
+pytestmark = [pytest.mark.xdist_group('compat_runner'), pytest.mark.once('newest')]
 
 
 @pytest.mark.parametrize(

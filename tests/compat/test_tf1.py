@@ -12,7 +12,7 @@ from estimator_trainer.compat import contrib, moved, views
 from estimator_trainer.errors import UserError
 from tests.compat import fresh
 
-pytestmark = pytest.mark.xdist_group('compat_tf1')
+pytestmark = [pytest.mark.xdist_group('compat_tf1'), pytest.mark.once('newest')]
 
 
 def test_a_program_of_2018(tmp_path):
