@@ -220,11 +220,11 @@ def test_the_receiver_may_come_later(tmp_path, kind):
 
 def test_bound_in_gin(clean_gin):
     kinds = (exporters.BestExporter, exporters.LatestExporter, exporters.FinalExporter)
-    best, latest, final = (gin.external_configurable(kind, module='exporters_test') for kind in kinds)
+    best, latest, final = (gin.external_configurable(kind, f'{kind.__name__}OfATest')  # a name that no other test asks for for kind in kinds)
     gin.parse_config("""
-        exporters_test.BestExporter.metric = 'accuracy'
-        exporters_test.BestExporter.higher_is_better = True
-        small/exporters_test.LatestExporter.name = 'small'
+        BestExporterOfATest.metric = 'accuracy'
+        BestExporterOfATest.higher_is_better = True
+        small/LatestExporterOfATest.name = 'small'
     """)
     made = [best(), latest(), final()]
     with gin.config_scope('small'):

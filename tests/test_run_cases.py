@@ -218,7 +218,9 @@ def test_nothing_to_train(runs, name):  # B24
     max_steps = arguments[0].partition('=')[2]
     assert f'is at step 50, max_steps is {max_steps}: nothing to train' in result.err
     assert 'done (nothing_to_do)' in result.out.splitlines()
-    assert evaluations(result.out) == [(step, 'flat 5, loss 47, w 50 (2 examples)') for step in want_steps]
+    assert evaluations(result.out) == [
+        (step, 'flat 5, loss 47, loss/batch_mean 47, w 50 (2 examples)') for step in want_steps
+    ]
 
 
 @pytest.mark.parametrize('name', ENDLESS)
