@@ -220,7 +220,8 @@ def test_the_receiver_may_come_later(tmp_path, kind):
 
 def test_bound_in_gin(clean_gin):
     kinds = (exporters.BestExporter, exporters.LatestExporter, exporters.FinalExporter)
-    best, latest, final = (gin.external_configurable(kind, f'{kind.__name__}OfATest')  # a name that no other test asks for for kind in kinds)
+    # Names that no other test asks for: gin never forgets one.
+    best, latest, final = (gin.external_configurable(kind, f'{kind.__name__}OfATest') for kind in kinds)
     gin.parse_config("""
         BestExporterOfATest.metric = 'accuracy'
         BestExporterOfATest.higher_is_better = True
