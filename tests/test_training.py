@@ -9,6 +9,8 @@ import pytest
 from tests import program
 from tests.conftest import MY_GIN, MY_MODEL
 
+pytestmark = pytest.mark.once('newest')
+
 USER_MODULE = (program.TESTS / 'user_module.py').read_text()
 
 V1_MODULE = 'import tensorflow as tf\ntf.compat.v1.disable_v2_behavior()\n'
