@@ -293,7 +293,8 @@ def test_an_interrupted_cluster_goes_on_in_its_input(cluster, number, victim, wa
         job.launcher.send_signal(number)
     job.finish().check(want_code)
     result = cluster('chief:1,worker:1,ps:1', *arguments).finish().check()
-    assert 'batches that an interrupted run has trained on' in result.logs['worker:0']
+    # A slow worker may have had no part in the last checkpoint.
+    assert 'batches that an interrupted run has trained on' in result.logs['chief:0'] + result.logs['worker:0']
     batches = {
         task: [[int(n) for n in line.split()] for line in (cluster.project / f'{task}-0.txt').read_text().splitlines()]
         for task in ('chief', 'worker')
