@@ -11,6 +11,7 @@ from estimator_trainer.exporters import BestExporter
 from estimator_trainer.rehearsal import Built
 from estimator_trainer.run import Run
 from estimator_trainer.topology import EVALUATOR, Topology
+from estimator_trainer.training_input import replicas_of
 
 # Input is read so long to count its examples; what takes longer is not counted (null).
 _READ_SECONDS = 20.0
@@ -77,7 +78,11 @@ def _strategy(run: Run) -> str:
     elif topology.is_collective:
         text = f'multi_worker_mirrored, {len(topology.training_tasks)} tasks'
     else:
-        text = f'{type(strategy).__name__}, {run.replicas} replicas' if strategy is not None else 'none'
+        text = (
+            f'{type(strategy).__name__}, {replicas_of(run.config, topology)} replicas'
+            if strategy is not None
+            else 'none'
+        )
     asked = run.options.bindings.get('RunConfig.train_distribute')
     return f'{text} (auto: {strategies.reason(topology)})' if asked in (None, 'None', "'auto'") else text
 
@@ -179,7 +184,7 @@ def _training(run: Run, built: Built | None) -> dict[str, Any]:
     """Returns the batch arithmetic, the first and the last step, why there is no further one, and the examples."""
     checkpoint = run.checkpoint()
     first = checkpoints.step_of(checkpoint) if checkpoint else 0
-    max_steps, replicas = run.experiment.max_steps, run.replicas
+    max_steps, replicas = run.experiment.max_steps, replicas_of(run.config, run.topology)
     plan: dict[str, Any] = {'batch': None, 'first_step': first, 'final_step': max_steps, 'stopped_because': 'max_steps'}
     if run.nothing_to_train():
         return plan | {'final_step': first, 'stopped_because': 'nothing_to_do', 'examples': 0}

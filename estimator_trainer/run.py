@@ -24,7 +24,7 @@ from estimator_trainer.run_config import RunConfig
 from estimator_trainer.settings import TRAINING_MODES
 from estimator_trainer.summary import INTERRUPTED, Summary
 from estimator_trainer.topology import LOCAL_CLUSTER, Topology
-from estimator_trainer.training_input import TrainingInput, replicas_of
+from estimator_trainer.training_input import TrainingInput
 from estimator_trainer.voting import VotingHook
 
 
@@ -239,11 +239,6 @@ class Run:
         """Whether all training tasks make each step together."""
         built = self.model.rehearsal.built.get(tf.estimator.ModeKeys.TRAIN)
         return not self.topology.has_ps or (built is not None and sync_replicas.of(built.graph) is not None)
-
-    @property
-    def replicas(self) -> int:
-        """Number of replicas in this task."""
-        return replicas_of(self.config, self.topology)
 
     def _warn_of_growth(self, growth: int) -> None:
         line, max_steps = f'global_step grows by {growth} per train_op run', self.experiment.max_steps

@@ -193,26 +193,27 @@ def multi_worker_mirrored(communication: str = 'auto') -> Any:
 
 
 def export_tf_config(topology: Topology) -> None:
-    """Sets TF_CONFIG to what Estimator and the strategies of this process get to see of the cluster.
-
-    This and `cluster_hidden` are the only places that write the environment variable.
-    """
+    """Sets TF_CONFIG to what Estimator and the strategies of this process get to see of the cluster."""
     config = topology.tf_config()
-    if config is None:
-        os.environ.pop('TF_CONFIG', None)
-    else:
-        os.environ['TF_CONFIG'] = json.dumps(config)
+    _replace_tf_config(None if config is None else json.dumps(config))
+
+
+def _replace_tf_config(text: str | None) -> str | None:
+    """Sets TF_CONFIG, or takes it away, and returns what it was: the only place that writes the variable."""
+    before = os.environ.pop('TF_CONFIG', None)
+    if text is not None:
+        os.environ['TF_CONFIG'] = text
+    return before
 
 
 @contextlib.contextmanager
 def cluster_hidden():
     """Has what is made in the block know of no cluster."""
-    before = os.environ.pop('TF_CONFIG', None)
+    before = _replace_tf_config(None)
     try:
         yield
     finally:
-        if before is not None:
-            os.environ['TF_CONFIG'] = before
+        _replace_tf_config(before)
 
 
 def server_config(config: Any) -> Any:

@@ -177,7 +177,7 @@ class SyncHook(_v1.train.SessionRunHook):
 
     def _apply_means(self, session: _v1.Session) -> None:
         try:
-            while True:
+            while not self._ended:
                 session.run(self._apply)
         except Exception as error:
             if self._ended or isinstance(error, tf.errors.CancelledError):  # the queue or the session is closed

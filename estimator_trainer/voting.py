@@ -226,13 +226,12 @@ class VotingHook(tf.compat.v1.train.SessionRunHook):
     def _count_unread(self, session) -> int | None:
         if not self._finite() or not self._sizes:
             return None
-        count, begin = 0, time.monotonic()
+        count, end = 0, time.monotonic() + _SECONDS_TO_COUNT
         for size in self._sizes:
             try:
-                while True:
+                while time.monotonic() < end:
                     count += int(session.run(size))
-                    if time.monotonic() - begin > _SECONDS_TO_COUNT:
-                        return None
+                return None
             except tf.errors.OutOfRangeError:
                 pass
         return count

@@ -80,3 +80,14 @@ def end_after_the_others(job, victim, others):
     for task in others:
         job.wait_until(task, 'failed', seconds=60)
     job.signal(victim, signal.SIGKILL)
+
+
+def check_exit_codes_after(job, victim, number, want_codes):
+    """Sends a signal to a task, checks the exit codes of those in `want_codes` (task -> code), returns the Result."""
+    job.signal(victim, number)
+    if number == signal.SIGSTOP:
+        end_after_the_others(job, victim, want_codes)
+    result = job.finish(timeout=100)
+    codes = {task: row['exit'] for task, row in result.tasks.items()}
+    assert {task: codes[task] for task in want_codes} == {task: str(code) for task, code in want_codes.items()}
+    return result

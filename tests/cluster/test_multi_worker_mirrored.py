@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests import program
-from tests.cluster.conftest import end_after_the_others
+from tests.cluster.conftest import check_exit_codes_after
 
 FOR_EVER = ('--max_steps=100000000', '--gin_param=trainer.peer_timeout = 10')
 COUNTING = ('--import_module=counting', '--gin_param=experiment.train_input_fn = @sharded_input_fn')
@@ -229,12 +229,7 @@ def test_checkpoints_by_the_clock_a_signal_to_a_worker_and_how_it_goes_on(cluste
 def test_a_task_is_lost(cluster, victim, number, want_codes):
     job = cluster('chief:1,worker:2,evaluator:1', *FOR_EVER)
     job.wait_until('worker:0', 'training', steps=5)
-    job.signal(victim, number)
-    if number == signal.SIGSTOP:
-        end_after_the_others(job, victim, want_codes)
-    result = job.finish(timeout=100)
-    codes = {task: row['exit'] for task, row in result.tasks.items()}
-    assert {task: codes[task] for task in want_codes} == {task: str(code) for task, code in want_codes.items()}
+    result = check_exit_codes_after(job, victim, number, want_codes)
     if number == signal.SIGTERM:
         step = program.summary(cluster.model_dir)['final_step']
         assert program.summary(cluster.model_dir)['checkpoint'].endswith(f'-{step}')

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests import program, resuming_module
-from tests.cluster.conftest import end_after_the_others, processes_in
+from tests.cluster.conftest import check_exit_codes_after, processes_in
 
 FOR_EVER = ('--max_steps=100000000', '--gin_param=trainer.peer_timeout = 15')
 
@@ -215,13 +215,8 @@ def test_an_exception_in_a_worker(cluster):
 def test_a_task_that_all_need(cluster, victim, number, want_codes):
     job = cluster('chief:1,worker:1,ps:1,evaluator:1', *FOR_EVER)
     job.wait_until('worker:0', 'training', steps=5)
-    job.signal(victim, number)
     began = time.monotonic()
-    if number == signal.SIGSTOP:
-        end_after_the_others(job, victim, want_codes)
-    result = job.finish(timeout=100)
-    codes = {task: row['exit'] for task, row in result.tasks.items()}
-    assert {task: codes[task] for task in want_codes} == {task: str(code) for task, code in want_codes.items()}
+    result = check_exit_codes_after(job, victim, number, want_codes)
     assert time.monotonic() - began < 95
     summary = program.summary(cluster.model_dir)
     if victim != 'chief:0':
