@@ -23,7 +23,7 @@ setup(
     packages=find_packages(include=[name for package in PACKAGES for name in (package, f'{package}.*')]),
     package_data={
         'configs': ['**/*.gin'],
-        'input_fns': ['data/**/*.csv', 'data/**/README.md'],
+        'input_fns': ['data/*/*.*'],
     },
     python_requires='>=3.10,<3.14',
     install_requires=[

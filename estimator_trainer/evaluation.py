@@ -4,7 +4,8 @@ import contextlib
 import time
 from typing import Any
 
-from estimator_trainer import checkpoints
+from estimator_trainer import checkpoints, input_checks
+from estimator_trainer.compat import tf
 from estimator_trainer.early_stopping import EarlyStopping
 from estimator_trainer.errors import TrainerError
 from estimator_trainer.hooks import EvaluationHook, Stopped
@@ -65,12 +66,13 @@ class Evaluations:
         run = self._run
         run.lifecycle.graceful = True
         hook = EvaluationHook(lambda: run.lifecycle.signalled)
-        result = run.model.evaluating_estimator.evaluate(
-            bind_input_fn(run.experiment.eval_input_fn, run.config.tf_random_seed),
-            steps=run.experiment.eval_steps,
-            hooks=[hook],
-            checkpoint_path=checkpoint,
-        )
+        with input_checks.explained(tf.estimator.ModeKeys.EVAL):
+            result = run.model.evaluating_estimator.evaluate(
+                bind_input_fn(run.experiment.eval_input_fn, run.config.tf_random_seed),
+                steps=run.experiment.eval_steps,
+                hooks=[hook],
+                checkpoint_path=checkpoint,
+            )
         # Without the metrics that are no numbers: a vector is an array, an image summary is bytes.
         metrics = {name: value.item() for name, value in result.items() if getattr(value, 'ndim', None) == 0}
         step = metrics.pop('global_step')

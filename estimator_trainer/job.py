@@ -127,6 +127,7 @@ def _print_plan(request: Request, run: Run, bindings: Sequence[gin_config.Bindin
 def _perform(run: Run, sources: Sequence[str], bindings: Sequence[gin_config.Binding]) -> int:
     lifecycle = run.lifecycle
     run.report.start(f'{run.mode} {" ".join(sources)}', plan.head(run))
+    run.report.table(('input', line) for line in run.input_remarks)
     run.report.table(('override', line) for line in plan.overridden(bindings))
 
     def finish_aborted(message: str, exit_code: int) -> None:

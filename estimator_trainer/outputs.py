@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from estimator_trainer import checkpoints, exporters, predictions
+from estimator_trainer import checkpoints, exporters, input_checks, predictions
+from estimator_trainer.compat import tf
 from estimator_trainer.errors import TrainerError
 from estimator_trainer.hooks import Stopped
 from estimator_trainer.run import Run
@@ -32,7 +33,8 @@ def predict(run: Run) -> None:
     name = 'predict_input_fn' if run.experiment.predict_input_fn else 'eval_input_fn'
     bound = bind_input_fn(getattr(run.experiment, name), run.config.tf_random_seed)
     examples = run.model.estimator.predict(bound, checkpoint_path=run.checkpoint())
-    records = predictions.write(output, _until_stopped(run, examples))
+    with input_checks.explained(tf.estimator.ModeKeys.PREDICT):
+        records = predictions.write(output, _until_stopped(run, examples))
     if not records:
         raise TrainerError(f'experiment.{name} produced no batches')
     run.outcome['output'] = f'{output} ({records:,} records)'

@@ -16,7 +16,6 @@ from estimator_trainer.training_input import replicas_of
 # Input is read so long to count its examples; what takes longer is not counted (null).
 _READ_SECONDS = 20.0
 _LONGEST_VALUE = 80  # characters of a binding's value that are shown to a person
-_LONGEST_LIST = 20  # files that are shown to a person
 _ModeKeys = tf.estimator.ModeKeys
 
 
@@ -140,6 +139,8 @@ def make(run: Run, bindings: Sequence[gin_config.Binding], tf_config: Any) -> di
             'train': input_files.describe(built.get(_ModeKeys.TRAIN)),
             'eval': input_files.describe(built.get(_ModeKeys.EVAL)),
         },
+        'input_remarks': run.input_remarks,
+        'feature_description': input_files.described(),
         'input_shard': dict(zip(('pipelines', 'index'), run.topology.input_shard, strict=True)),
         'batch': training.pop('batch'),
         **training,
@@ -297,8 +298,7 @@ def text(plan: dict[str, Any]) -> list[str]:
     lines.append(f'task         {plan["task"]} of {", ".join(plan["tasks"])}')
     lines += [f'  TF_CONFIG {when}: {config}' for when, config in plan['tf_config'].items() if config is not None]
     lines.append(f'strategy     {plan["strategy"]}')
-    for name, data in plan['input'].items():
-        lines += _input_lines(name, data) if data else []
+    lines += input_files.lines(plan)
     if batch := plan['batch']:
         lines.append(f'batch        {Batch.of(batch)}')
     last = plan['final_step'] if plan['final_step'] is not None else '?'
@@ -326,12 +326,6 @@ def text(plan: dict[str, Any]) -> list[str]:
         parts = f' in {variable["parts"]} parts' if variable['parts'] > 1 else ''
         lines.append(f'  {variable["name"]} {variable["dtype"]}{variable["shape"]}{trainable}{parts}')
     return lines
-
-
-def _input_lines(name: str, data: dict[str, Any]) -> list[str]:
-    batches = data['batches'] if data['batches'] is not None else 'unknown number of'
-    lines = [f'{name + " input":<12} {batches} batches, {len(data["files"])} files']
-    return lines + [f'  {file["path"]} ({file["bytes"]:,} bytes)' for file in data['files'][:_LONGEST_LIST]]
 
 
 def _shortened(steps: Sequence[int]) -> str:

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Sequence
 
-from estimator_trainer import checkpoints, files, gin_config, predictions, specs
+from estimator_trainer import checkpoints, files, gin_config, input_checks, predictions, specs
 from estimator_trainer.compat import tf
 from estimator_trainer.early_stopping import EarlyStopping
-from estimator_trainer.errors import UserError, nearest, tensorflow_message
+from estimator_trainer.errors import TrainerError, UserError, nearest, tensorflow_message
 from estimator_trainer.exporters import BestExporter
 from estimator_trainer.run import Run
 
@@ -32,6 +32,7 @@ def prepare(run: Run, bindings: Sequence[gin_config.Binding], strict_unused: boo
     _check_parts(run, parts)
     for part in parts:
         _build(run, part)
+    _check_records(run, parts)
     if 'evaluate' in parts and (warning := run.model.check_replicas()):
         run.report.warn(warning)
     if run.mode == 'evaluate':
@@ -95,17 +96,33 @@ def _check_parts(run: Run, parts: Sequence[str]) -> None:
 
 def _check_batches(run: Run, parts: Sequence[str]) -> None:
     """Raises a UserError if the first batch of an input is not there; one that takes long is not waited for."""
-    for part, name in (('train', 'train_input_fn'), ('evaluate', 'eval_input_fn')):
+    for part, name, mode in (
+        ('train', 'train_input_fn', _ModeKeys.TRAIN),
+        ('evaluate', 'eval_input_fn', _ModeKeys.EVAL),
+    ):
         if part not in parts:
             continue
         try:
-            sizes, ended = getattr(run.model.rehearsal, part)().batches(_FIRST_BATCH_SECONDS, 1)
+            with input_checks.explained(mode):
+                sizes, ended = getattr(run.model.rehearsal, part)().batches(_FIRST_BATCH_SECONDS, 1)
+        except TrainerError as error:
+            raise UserError(str(error)) from None
         except tf.errors.OpError as error:
             if 'Traceback' in error.message:  # of the user's own code
                 raise
             raise UserError(f'experiment.{name}: {tensorflow_message(error)}') from None
         if ended and not sizes:
             raise UserError(f'experiment.{name} produced no batches{run.input.part if part == "train" else ""}')
+
+
+def _check_records(run: Run, parts: Sequence[str]) -> None:
+    """Raises a UserError if a record of an input is bad; those that take longer to look at are not looked at."""
+    modes = {'train': _ModeKeys.TRAIN, 'evaluate': _ModeKeys.EVAL, 'predict': _ModeKeys.PREDICT}
+    for part in (part for part in parts if part in modes):
+        found = input_checks.examine(modes[part], run.lifecycle.settings.input_check_secs)
+        if found.mistake is not None:
+            raise UserError(found.mistake)
+        run.input_remarks += [f'{part}: {remark}' for remark in found.remarks]
 
 
 def _check_metrics(run: Run) -> None:

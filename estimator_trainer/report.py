@@ -85,6 +85,8 @@ class Report:
             facts['overshoot'] = f'{summary.overshoot:,} steps beyond max_steps, by asynchronous workers'
         if summary.examples:
             facts['examples'] = f'{summary.examples:,}'
+        if summary.bad_records:
+            facts['left out'] = f'{summary.bad_records:,} bad records'
         if summary.evaluations:
             facts['evaluation'] = _evaluation_line(summary.evaluations[-1]).removeprefix('evaluation ')
             if summary.evaluations_skipped:

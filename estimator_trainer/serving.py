@@ -9,6 +9,7 @@ from typing import Any
 
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError, nearest
+from estimator_trainer.feature_description import feature_description
 from estimator_trainer.gin_config import first_line
 
 _BINDING = 'experiment.serving_input_receiver_fn'
@@ -23,7 +24,8 @@ def receiver_fn(bound: Any, features: Any) -> Callable[[], tf.estimator.export.S
 
     One that is made here answers serialized tf.Example protos (receiver tensor `examples`, string [batch]) under the
     model's own signature names and the features themselves under `raw:<name>`. tf.Example holds int64, float32 and
-    bytes: features of other dtypes are cast from these (a float64 feature has the precision of float32 there).
+    bytes: features of other dtypes are cast from these (a float64 feature has the precision of float32 there). A feature
+    that `feature_description` gives a default may be left out of a tf.Example.
 
     Args:
         bound: a function, checked when it is called; a table {feature name: (dtype, shape)}, `shape` without batch
@@ -40,7 +42,11 @@ def receiver_fn(bound: Any, features: Any) -> Callable[[], tf.estimator.export.S
         raise UserError(f'{_BINDING}: the function has been called; expected @my_function instead of @my_function()')
     specs = _specs(bound, features)
     single = isinstance(features, tf.TypeSpec) and len(specs) == 1
-    parsing = {name: _parsing(name, spec) for name, spec in specs.items()}
+    described = getattr(feature_description(), 'features', {})
+    parsing = {
+        name: described[name].parsing if name in described and described[name].fits(spec) else _parsing(name, spec)
+        for name, spec in specs.items()
+    }
 
     def serving_input_receiver_fn():
         examples = tf.compat.v1.placeholder(tf.string, [None], 'examples')

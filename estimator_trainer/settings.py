@@ -25,6 +25,7 @@ class Settings:
         grace_period: seconds that a task has to end by itself once it was told to.
         step_timeout: seconds after which tasks that make each step together give up when there was none, although all
             of them live.
+        input_check_secs: seconds for which the records of an input are looked at before anything else is done with it.
         throttle_secs: least number of seconds between two evaluations during training; 0 evaluates every checkpoint.
         restart_exit_code: exit code of a failure that a restart may mend.
         end_policy: whose input must be used up before training on asynchronous workers ends, where nothing else ends
@@ -38,6 +39,7 @@ class Settings:
     peer_timeout: float = 60.0
     grace_period: float = 20.0
     step_timeout: float = 1800.0
+    input_check_secs: float = 5.0
     throttle_secs: float = 0.0
     restart_exit_code: int = RestartableError.exit_code
     end_policy: str = 'all_workers'
@@ -68,6 +70,7 @@ def trainer(
     peer_timeout: float = Settings.peer_timeout,
     grace_period: float = Settings.grace_period,
     step_timeout: float = Settings.step_timeout,
+    input_check_secs: float = Settings.input_check_secs,
     throttle_secs: float = Settings.throttle_secs,
     restart_exit_code: int = Settings.restart_exit_code,
     end_policy: str = Settings.end_policy,
@@ -85,6 +88,7 @@ def trainer(
         peer_timeout,
         grace_period,
         step_timeout,
+        input_check_secs,
         throttle_secs,
         restart_exit_code,
         end_policy,

@@ -43,6 +43,7 @@ class Summary:
         exports: dicts with name, step and path.
         tasks: for each task of the cluster a dict with task, host, status, steps (of its own), examples, seconds
             (since its start) and exit (code), as far as it is known.
+        bad_records: number of bad records of the inputs that this process has left out.
         warnings: what the run has warned of.
         error: the message of the error that ended the run, if one did.
         versions: package -> version.
@@ -62,6 +63,7 @@ class Summary:
     evaluations_skipped: int = 0
     exports: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     tasks: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    bad_records: int = 0
     warnings: list[str] = dataclasses.field(default_factory=list)
     error: str | None = None
     versions: dict[str, str] = dataclasses.field(default_factory=_versions)

@@ -11,7 +11,7 @@ from typing import Any
 
 import gin
 
-from estimator_trainer import partitioning, serving, sync_replicas
+from estimator_trainer import input_checks, partitioning, serving, sync_replicas
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 from estimator_trainer.topology import Topology
@@ -99,7 +99,7 @@ def bind_input_fn(
         optional = {'mode': mode, 'params': params, 'config': config, 'input_context': input_context}
         context = input_context or tf.distribute.InputContext()
         optional |= {name: getattr(context, name) for name in _CONTEXT_FIELDS if name in accepted}
-        with scope_and_seed(scope, seed):
+        with scope_and_seed(scope, seed), input_checks.collecting(mode):
             data = input_fn(**{name: optional[name] for name in optional if name in accepted})
         _check_data(data, name_of(input_fn))
         _initialise_iterators()

@@ -11,6 +11,9 @@ from estimator_trainer.errors import UserError, nearest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+_LISTED = 6  # of the files that are not there so many are told
+
+
 def find(files: str | Iterable[str], binding: str) -> list[str]:
     """Returns the paths of the files that `files` names.
 
@@ -28,24 +31,41 @@ def find(files: str | Iterable[str], binding: str) -> list[str]:
     patterns = [files] if isinstance(files, str) else list(files)
     if not patterns:
         raise UserError(f'{binding}: names no file; expected a path, a glob pattern or a list of them')
-    return list(dict.fromkeys(path for pattern in patterns for path in _find_one(os.fspath(pattern), binding)))
+    found: dict[str, str] = {}
+    lacking: list[str] = []
+    try:
+        for pattern in map(os.fspath, patterns):
+            paths = _find_one(pattern)
+            for path in paths:
+                # `a.csv` and `./a.csv` are one file.
+                found.setdefault(path if '://' in path else os.path.normpath(path), path)
+            lacking += [] if paths else [pattern]
+        hint = nearest(lacking[0], _neighbours(lacking[0])) if lacking else ''
+    except UnicodeDecodeError as error:
+        raise UserError(f'{binding}: a file whose name is no UTF-8 text: {error.object!r}') from None
+    if lacking:
+        more = f' (nor {len(lacking) - 1} more: {", ".join(lacking[1:_LISTED])})' if len(lacking) > 1 else ''
+        raise UserError(f'{binding}: no file {" or ".join(map(repr, _places(lacking[0])))}{hint}{more}')
+    return list(found.values())
 
 
-def _find_one(pattern: str, binding: str) -> list[str]:
+def _places(pattern: str) -> list[str]:
     # os.path.join leaves absolute paths alone, and a scheme such as gs:// is a place of its own.
-    places = [pattern] if '://' in pattern else list(dict.fromkeys([pattern, os.path.join(ROOT, pattern)]))
-    for place in places:
+    return [pattern] if '://' in pattern else list(dict.fromkeys([pattern, os.path.join(ROOT, pattern)]))
+
+
+def _find_one(pattern: str) -> list[str]:
+    for place in _places(pattern):
         if tf.io.gfile.exists(place) and not tf.io.gfile.isdir(place):
             return [place]
         if matches := [match for match in tf.io.gfile.glob(place) if not tf.io.gfile.isdir(match)]:
-            # gfile puts ./ before what a pattern without a folder matches: the file would count as another one.
+            # gfile puts ./ before what a pattern without a folder matches.
             return sorted(match.removeprefix('./') for match in matches)
-    looked = ' or '.join(map(repr, places))
-    raise UserError(f'{binding}: no file {looked}{nearest(pattern, _neighbours(places, pattern))}')
+    return []
 
 
-def _neighbours(places: list[str], pattern: str) -> list[str]:
+def _neighbours(pattern: str) -> list[str]:
     """Returns what lies in the folders where the file was looked for, each written as `pattern` is."""
-    folders = [os.path.dirname(place) or '.' for place in places]
+    folders = [os.path.dirname(place) or '.' for place in _places(pattern)]
     names = [name for folder in folders if tf.io.gfile.isdir(folder) for name in tf.io.gfile.listdir(folder)]
     return [os.path.join(os.path.dirname(pattern), name) for name in names]

@@ -35,10 +35,15 @@ def environment(**variables: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != 'TF_CONFIG'} | variables
 
 
+def command(*arguments: str) -> list[str]:
+    """Returns the command line of `python -m estimator_trainer` with the arguments."""
+    return [sys.executable, '-m', 'estimator_trainer', *arguments]
+
+
 def start(*arguments: str, cwd: pathlib.Path, **variables: str) -> subprocess.Popen:
     """Starts `python -m estimator_trainer` with the arguments."""
     return subprocess.Popen(
-        [sys.executable, '-m', 'estimator_trainer', *arguments],
+        command(*arguments),
         cwd=cwd,
         env=environment(**variables),
         stdin=subprocess.DEVNULL,

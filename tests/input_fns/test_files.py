@@ -53,6 +53,7 @@ def test_a_name_that_looks_like_a_pattern_is_a_name_where_it_exists(tmp_path):
         ([], ['names no file']),
         ('aa.csv', ["no file 'aa.csv' or", os.path.join(ROOT, 'aa.csv'), "did you mean 'a.csv'"]),
         (['a.csv', 'none*.csv'], ["no file 'none*.csv' or"]),
+        (['aa.csv', 'a.csv', 'no.csv', 'none*.csv'], ["no file 'aa.csv' or", '(nor 2 more: no.csv, none*.csv)']),
         (f'{PENGUINS}/trian.csv', [f"did you mean '{PENGUINS}/train.csv'"]),
         (PENGUINS, [f"no file '{PENGUINS}' or"]),
         ('/nowhere/a.csv', ["no file '/nowhere/a.csv'"]),

@@ -1,0 +1,36 @@
+"""A small model of any features that `feature_description` can describe, and images; copied beside the files of a test."""
+
+import os
+
+import gin
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+@gin.configurable
+def mutation_model_fn(features, labels, mode):
+    parts = []
+    for value in features.values():
+        number = tf.strings.length(value) if value.dtype == tf.string else value
+        number = tf.reshape(tf.cast(number, tf.float32), [tf.shape(number)[0], -1])
+        parts.append(tf.tanh(tf.reduce_mean(number, axis=1)))
+    weight = v1.get_variable('weight', [], initializer=v1.zeros_initializer())
+    y = weight * tf.add_n(parts)
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions={'y': y})
+    loss = tf.reduce_mean(tf.square(y - tf.tanh(tf.cast(labels, tf.float32))))
+    train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, v1.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+@gin.configurable
+class Once(v1.train.SessionRunHook):
+    """When training begins, removes a file, or puts another one in its place."""
+
+    def __init__(self, path, by=None):
+        self._path, self._by = path, by
+
+    def before_run(self, run_context):
+        if os.path.exists(self._path) and (self._by is None or os.path.exists(self._by)):
+            os.remove(self._path) if self._by is None else os.rename(self._by, self._path)
