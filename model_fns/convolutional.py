@@ -6,8 +6,9 @@ from typing import Any
 import gin
 
 from estimator_trainer.compat import tf
-from model_fns.classification import classification_spec, column
-from model_fns.layers import convolution, dense
+from model_fns import images, training
+from model_fns.heads import MultiClassHead
+from model_fns.layers import convolution, dense, drop
 
 
 @gin.configurable
@@ -51,50 +52,25 @@ def conv_model_fn(
         decay_steps: Step at which the learning rate, falling along a half cosine, reaches the 20th of `learning_rate`
             at which it then stays, so that training further still learns; None keeps it constant.
         label_vocabulary: The classes' names, in class order, to predict names as well as numbers.
-        optimizer: What trains instead of Adam, as in `classification_spec`, e.g. `@sync_replicas()`.
+        optimizer: What trains instead of Adam, as in `training.of_parameters`, e.g. `@sync_replicas()`.
 
     Returns:
-        The spec of `classification_spec`.
+        The spec of a `heads.MultiClassHead`.
 
     Raises:
         UserError: A pixel of the image is not among the features.
     """
-    training = mode == tf.estimator.ModeKeys.TRAIN
-    net = _image(features, height, width, channels) / max_value
-    if training and max_shift:
-        net = _shift(net, max_shift)
+    is_training = mode == tf.estimator.ModeKeys.TRAIN
+    net = images.pixels(features, height, width, channels, 'conv_model_fn') / max_value
+    if is_training and max_shift:
+        net = images.shifted(net, max_shift)
     for i, count in enumerate(filters):
         net = tf.nn.relu(convolution(net, count, 3, f'convolution_{i}'))
     net = tf.nn.max_pool2d(net, ksize=2, strides=2, padding='SAME')
     net = tf.reshape(net, [-1, net.shape[1] * net.shape[2] * net.shape[3]])
     for i, units in enumerate(hidden_units):
-        net = _dropout(net, dropout, training)
+        net = drop(net, dropout, is_training)
         net = tf.nn.relu(dense(net, units, f'hidden_{i}'))
-    logits = dense(_dropout(net, dropout, training), n_classes, 'logits')
-    return classification_spec(logits, labels, mode, learning_rate, decay_steps, label_vocabulary, optimizer)
-
-
-def _image(features: dict[str, tf.Tensor], height: int, width: int, channels: int) -> tf.Tensor:
-    """Returns the images, float32 [batch, height, width, channels]."""
-    if 'image' in features:
-        pixels = tf.cast(features['image'], tf.float32)
-    else:
-        binding = 'conv_model_fn.height, width and channels'
-        pixels = tf.stack(
-            [column(features, f'pixel_{i}', binding) for i in range(height * width * channels)],
-            axis=1,
-        )
-    return tf.reshape(pixels, [-1, height, width, channels])
-
-
-def _shift(images: tf.Tensor, max_shift: int) -> tf.Tensor:
-    """Returns each image moved by its own random number of pixels, up to `max_shift`, along either axis."""
-    shifted = tf.pad(images, [[0, 0], [max_shift, max_shift], [max_shift, max_shift], [0, 0]])
-    for axis, size in ((1, images.shape[1]), (2, images.shape[2])):
-        first = tf.random.uniform([tf.shape(images)[0], 1], maxval=2 * max_shift + 1, dtype=tf.int32)
-        shifted = tf.gather(shifted, first + tf.range(size), axis=axis, batch_dims=1)
-    return shifted
-
-
-def _dropout(net: tf.Tensor, rate: float, training: bool) -> tf.Tensor:
-    return tf.nn.dropout(net, rate) if training and rate else net
+    logits = dense(drop(net, dropout, is_training), n_classes, 'logits')
+    train = training.of_parameters(learning_rate, decay_steps, optimizer)
+    return MultiClassHead(n_classes, label_vocabulary).spec(mode, logits, labels, train)

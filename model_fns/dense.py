@@ -1,4 +1,4 @@
-"""Classifiers of number columns: fully connected layers."""
+"""Classifiers of number columns: fully connected layers. The short example of how to write a model_fn."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,9 @@ from typing import Any
 import gin
 
 from estimator_trainer.compat import tf
-from model_fns.classification import classification_spec, column
-from model_fns.layers import dense
+from model_fns import inputs as given
+from model_fns import layers, training
+from model_fns.heads import MultiClassHead
 
 
 @gin.configurable
@@ -38,20 +39,19 @@ def dense_model_fn(
         decay_steps: Step at which the learning rate, falling along a half cosine, reaches the 20th of `learning_rate`
             at which it then stays, so that training further still learns; None keeps it constant.
         label_vocabulary: The classes' names, in class order, to predict names as well as numbers.
-        optimizer: What trains instead of Adam, as in `classification_spec`, e.g. `@sync_replicas()`.
+        optimizer: What trains instead of Adam, as in `training.of_parameters`, e.g. `@sync_replicas()`.
 
     Returns:
-        The spec of `classification_spec`.
+        The spec of a `heads.MultiClassHead`.
 
     Raises:
         UserError: A column of `inputs` is not among the features.
     """
     columns = [
-        (column(features, name, 'dense_model_fn.inputs') - mean) / deviation
+        (given.column(features, name, 'dense_model_fn.inputs') - mean) / deviation
         for name, (mean, deviation) in inputs.items()
     ]
-    net = tf.stack(columns, axis=1)
-    for i, units in enumerate(hidden_units):
-        net = tf.nn.relu(dense(net, units, f'hidden_{i}'))
-    logits = dense(net, n_classes, 'logits')
-    return classification_spec(logits, labels, mode, learning_rate, decay_steps, label_vocabulary, optimizer)
+    net = layers.hidden(tf.stack(columns, axis=1), hidden_units)
+    logits = layers.dense(net, n_classes, 'logits')
+    train = training.of_parameters(learning_rate, decay_steps, optimizer)
+    return MultiClassHead(n_classes, label_vocabulary).spec(mode, logits, labels, train)

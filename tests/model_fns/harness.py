@@ -1,10 +1,12 @@
 """Calls a model_fn in a graph, a session or a program of its own."""
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import gin
 import numpy as np
 
 from estimator_trainer.compat import tf
@@ -41,19 +43,77 @@ def run(model_fn, features, labels=None, mode='infer', values=None, fetch=lambda
     """Returns what `fetch` picks from the spec of one call, with the variables at `values` (name to array)."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(1)
-        features = {name: tf.constant(values, tf.float32) for name, values in features.items()}
+        features = tensors(features)
         spec = model_fn(features, None if labels is None else tf.constant(labels), mode, **arguments)
-        session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.local_variables_initializer()])
-        for variable in tf.compat.v1.global_variables():
-            if variable.op.name in (values or {}):
-                variable.load(values[variable.op.name], session)
+        initialise(session, values)
         return session.run(fetch(spec))
 
 
-def assert_mirrored_is_one_device(model, tmp_path):
-    """Asserts that the program `mirrored` finds two replicas to train as one device does."""
+def tensors(features):
+    """Returns the features as tensors; numbers with a fraction are float32 unless they are of NumPy."""
+    return {
+        name: tf.constant(values, None if isinstance(values, np.ndarray) or not _fractions(values) else tf.float32)
+        for name, values in features.items()
+    }
+
+
+def _fractions(values):
+    return np.asarray(values).dtype.kind == 'f'
+
+
+def initialise(session, values=None):
+    """Initialises variables and tables, the variables in `values` (name to array) with what is there."""
+    v1 = tf.compat.v1
+    session.run([v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()])
+    for variable in v1.global_variables():
+        if variable.op.name in (values or {}):
+            variable.load(values[variable.op.name], session)
+
+
+def trained(model_fn, features, labels, steps=1, values=None, **arguments):
+    """Returns the variables, name to array, before and after so many steps with one batch."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(1)
+        tf.compat.v1.train.get_or_create_global_step()
+        spec = model_fn(tensors(features), tf.constant(labels), 'train', **arguments)
+        initialise(session, values)
+        variables = {variable.op.name: variable for variable in tf.compat.v1.global_variables()}
+        before = session.run(variables)
+        for _ in range(steps):
+            session.run(spec.train_op)
+        return before, session.run(variables)
+
+
+def measured(model_fn, batches, **arguments):
+    """Returns the metrics of an evaluation, name to number, over batches of (features, labels)."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(1)
+        types = tf.nest.map_structure(lambda it: tf.as_dtype(np.asarray(it).dtype), batches[0])
+        fed = tf.nest.map_structure(lambda it: tf.compat.v1.placeholder(it, [None]), types)
+        spec = model_fn(*fed, 'eval', **arguments)
+        initialise(session)
+        updates = [update for _, update in spec.eval_metric_ops.values()]
+        for batch in batches:
+            feed = dict(zip(tf.nest.flatten(fed), tf.nest.flatten(batch), strict=True))
+            session.run(updates, feed)
+        return session.run({name: value for name, (value, _) in spec.eval_metric_ops.items()})
+
+
+@contextlib.contextmanager
+def bound(*statements):
+    """Binds gin statements for the block; before and after there are none."""
+    gin.clear_config()
+    gin.parse_config('\n'.join(statements))
+    try:
+        yield
+    finally:
+        gin.clear_config()
+
+
+def run_mirrored(models, directory):
+    """Returns what the program `mirrored` says of models, name to a line, and all that it wrote to stderr."""
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, 'PYTHONPATH': os.pathsep.join([*filter(None, [os.environ.get('PYTHONPATH')]), root])}
-    command = [sys.executable, '-m', 'tests.model_fns.mirrored', model, str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
-    assert done.stdout.endswith('equal\n'), done.stderr[-4000:]
+    command = [sys.executable, '-m', 'tests.model_fns.mirrored', str(directory), *models]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=550, check=False)
+    return dict(line.split(': ', 1) for line in done.stdout.splitlines()), done.stderr

@@ -5,7 +5,8 @@ import pytest
 
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
-from model_fns.convolutional import _shift, conv_model_fn
+from model_fns.convolutional import conv_model_fn
+from model_fns.images import shifted
 from tests.model_fns import harness
 
 SMALL = {'n_classes': 2, 'filters': [4], 'hidden_units': [8], 'max_value': 1.0}
@@ -71,9 +72,9 @@ def test_shift_moves_each_image_by_its_own_distance():
     images[:, 2, 3] = 1
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(1)
-        shifted = session.run(_shift(tf.constant(images), 1))
-    assert shifted.shape == images.shape
-    places = np.argwhere(shifted[..., 0])
+        moved = session.run(shifted(tf.constant(images), 1))
+    assert moved.shape == images.shape
+    places = np.argwhere(moved[..., 0])
     assert places[:, 0].tolist() == list(range(500))
     assert {(row, column) for _, row, column in places.tolist()} == {(r, c) for r in (1, 2, 3) for c in (2, 3, 4)}
 
@@ -93,7 +94,3 @@ def test_missing_pixel():
     del features['pixel_24']
     with pytest.raises(UserError, match=r"^conv_model_fn\.height, width and channels: no feature 'pixel_24' among "):
         harness.run(conv_model_fn, features, height=5, width=5, **SMALL)
-
-
-def test_mirrored_trains_as_one_device(tmp_path):
-    harness.assert_mirrored_is_one_device('conv', tmp_path)

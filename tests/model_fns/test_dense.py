@@ -144,7 +144,3 @@ def test_error(mode, arguments, want_error):
         harness.run(dense_model_fn, FEATURES, [0, 1, 2], mode, **{**LINEAR, **arguments})
     # One line; Gin adds in another what it was calling.
     assert str(error.value).splitlines()[0] == want_error
-
-
-def test_mirrored_trains_as_one_device(tmp_path):
-    harness.assert_mirrored_is_one_device('dense', tmp_path)
