@@ -6,6 +6,7 @@ from estimator_trainer import console, files, ledger
 from estimator_trainer.cluster_task import ClusterTask
 from estimator_trainer.compat import tf
 from estimator_trainer.hooks import CheckpointListener, LastCheckpointHook, Stopped
+from estimator_trainer.last_step import saves_checkpoints
 from estimator_trainer.topology import EVALUATOR
 
 _AT_WORK = (ledger.STARTING, ledger.TRAINING, ledger.SERVING)
@@ -31,7 +32,7 @@ class Chief(ClusterTask):
         self._wait_for_ends()
 
     def _prepare_training(self) -> None:
-        if self.run.config.save_checkpoints_steps or self.run.config.save_checkpoints_secs:
+        if saves_checkpoints(self.run.config):
             self.run.model.chief_hook = self._checkpoint_hook
         self.run.on_training_start = self._begin_training
 
@@ -91,7 +92,7 @@ class Chief(ClusterTask):
             # Under a strategy the Estimator makes another scaffold, and its saver is that of the graph.
             scaffold=scaffold if config.train_distribute is None else None,
             # So that the position in the input is never older than the checkpoint.
-            listeners=[CheckpointListener(self._note_checkpoint)],
+            listeners=[self.run.watch.listener, CheckpointListener(self._note_checkpoint)],
         )
 
     def _note_checkpoint(self, step: int) -> None:

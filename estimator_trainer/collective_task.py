@@ -46,7 +46,7 @@ class CollectiveTask(ClusterTask):
         self._scratch = (
             run.model_dir if self.topology.is_chief else tempfile.mkdtemp(prefix='estimator_trainer-worker-')
         )
-        run.model.last_hooks = hooks(run.voting, config, self._scratch)
+        run.model.last_hooks = hooks(run.voting, config, self._scratch, [run.watch.listener])
         run.on_training_start = lambda: self.ledger.write(state=ledger.TRAINING, **self.progress())
         run.before_session = self._begin_steps
         self.lifecycle.before_abort(self._clean_up)

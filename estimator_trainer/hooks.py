@@ -1,5 +1,6 @@
 """Session hooks that watch a run: they count steps and examples, see why training ends, and stop it when told to."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,8 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
     Attributes:
         started: whether there has been a session.
         runs: number of runs of the train_op.
+        in_step: whether one has begun of which there are no results.
+        loss: that of the last run; NaN before the first.
         position: (global_step, runs): at that step the model certainly had the updates of so many runs of this task.
         step: global_step as last seen; exact at the start, at reports and at the end.
         examples: number of examples that this task has consumed, None where batches have no batch dimension.
@@ -65,6 +68,8 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self._on_start, self._on_first_step, self._on_step = on_start, on_first_step, on_step
         self._on_progress = on_progress
         self.runs = 0
+        self.in_step = False
+        self.loss = math.nan
         self.position = (0, 0)
         self.step = self.growth = 0
         self.examples: int | None = 0
@@ -89,12 +94,11 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
     def begin(self):
         self._step_tensor = tf.compat.v1.train.get_global_step()
         # Estimator adds the loss that it reports last, after the model's own.
-        self._loss = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
-        self._sizes = _batch_sizes()
+        loss = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
+        self._fetches = _fetches(self._count, self._step_tensor, loss, _batch_sizes())
         self._before_session()
 
     def after_create_session(self, session, coord):
-        self._session = session
         self.step = int(session.run(self._step_tensor))
         if not self.started:  # else the session was made anew after an error
             self._started, self._first_step = time.monotonic(), self.step
@@ -103,45 +107,44 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
         self._mark_time, self._mark_examples = time.monotonic(), self.examples
 
     def before_run(self, run_context):
-        return tf.compat.v1.train.SessionRunArgs([self._step_tensor, self._loss, self._sizes])
+        self.in_step = True
+        return tf.compat.v1.train.SessionRunArgs(self._fetches)
+
+    def _count(self, step, loss, sizes):
+        """Counts a run whose results are there: before any hook is asked about it, for another one may fail first."""
+        self.in_step = False
+        self.position = (int(step), self.runs)
+        self.runs += 1
+        self.loss = float(loss)
+        self.examples = _add(self.examples, sizes)
+        # The step was read at some time during the run, so it may be one short, unless asynchronous workers have moved
+        # it on; one run moves it by one.
+        self.step = max(self.step + 1, int(step))
+        self._stopped = time.monotonic()
 
     def after_run(self, run_context, run_values):
-        step, loss, sizes = run_values.results
-        self.position = (int(step), self.runs)
-        if not self.runs:
+        if self.runs == 1:
             self.growth = int(run_context.session.run(self._step_tensor)) - self._first_step
-            self._on_first_step([int(size) for size in sizes])
-        self.examples = _add(self.examples, sizes)
+            self._on_first_step([int(size) for size in run_values.results[-1]])
         self._last_run = run_context
-        self._stopped = time.monotonic()
-        self.runs += 1
         if self.runs == _RUNS_BEFORE_A_STEP and int(run_context.session.run(self._step_tensor)) == self._first_step:
             raise TrainerError(
                 f'global_step has not moved in {self.runs} runs of the train_op: it must increment '
                 'tf.compat.v1.train.get_global_step(), e.g. optimizer.minimize(loss, global_step); for a Keras '
                 'optimizer set optimizer.iterations = global_step'
             )
-        # The step was read at some time during the run, so it may be one short, unless asynchronous workers have moved
-        # it on; one run moves it by one.
-        self.step = max(self.step + 1, int(step))
         if self._on_step:
             self._on_step(self.step)
         if self._every_n_steps and self.step >= self._mark + self._every_n_steps:
             self.step = int(run_context.session.run(self._step_tensor))
             if self.step >= self._mark + self._every_n_steps:
-                self._report(float(loss))
+                self._report()
         if self._last_step is not None and self.step >= self._last_step - _STEPS_LOOKED_AT_CLOSELY:
             self.step = int(run_context.session.run(self._step_tensor))
         done = self._last_step is not None and self.step >= self._last_step
         if (done or self._should_stop()) and not run_context.stop_requested:
             self._asked_to_stop = True
             run_context.request_stop()
-
-    def save_now(self, path: str) -> str:
-        """Saves a checkpoint at once, from any thread, and returns its path."""
-        saver = self._session.graph.get_collection(tf.compat.v1.GraphKeys.SAVERS)[0]
-        with self._session.graph.as_default():  # a thread has a default graph of its own
-            return saver.save(self._session, path, global_step=int(self._session.run(self._step_tensor)))
 
     def leave_out(self, seconds: float) -> None:
         """Takes time that did not go into training, such as for an evaluation, out of all rates."""
@@ -150,11 +153,11 @@ class TrainingHook(tf.compat.v1.train.SessionRunHook):
             self._stopped += seconds  # the time of the last step
         self._mark_time += seconds
 
-    def _report(self, loss: float) -> None:
+    def _report(self) -> None:
         now = time.monotonic()
         seconds = max(now - self._mark_time, 1e-9)
         rate = None if self.examples is None else (self.examples - self._mark_examples) / seconds
-        self._on_progress(self.step, loss, (self.step - self._mark) / seconds, rate)
+        self._on_progress(self.step, self.loss, (self.step - self._mark) / seconds, rate)
         self._mark = self.step
         self._mark_time, self._mark_examples = now, self.examples
 
@@ -222,6 +225,21 @@ class CheckpointListener(tf.compat.v1.train.CheckpointSaverListener):
             self._first = False
         else:
             self._on_checkpoint(int(global_step_value))
+
+
+def _fetches(on_results: Callable[..., None], *tensors: Any) -> tuple:
+    """Returns fetches for a session; it calls `on_results` with what they hold after each run, before it returns.
+
+    A session gives back what it was given: for a tuple of a type of its own it calls that type with the results. There
+    is no other seam ahead of the hooks that save checkpoints, which come before all others.
+    """
+
+    class Results(tuple):
+        def __new__(cls, *values):
+            on_results(*values)
+            return super().__new__(cls, values)
+
+    return tuple.__new__(Results, tensors)
 
 
 def _batch_sizes() -> Any:

@@ -33,6 +33,7 @@ class Model:
         last_hooks: the hooks of a task that steps together with others, which come after all others.
         sync_hook: given what makes a training synchronous, returns the hook for that.
         warn: told, once a training graph is built, what is likely to be a mistake in the model_fn.
+        training_specs: what the model_fn has returned for each replica of the training graph.
     """
 
     def __init__(self, experiment: Experiment, config: tf.estimator.RunConfig, topology: Topology):
@@ -43,6 +44,7 @@ class Model:
         self.last_hooks: list[tf.compat.v1.train.SessionRunHook] = []
         self.sync_hook: Callable[[Synchronous], tf.compat.v1.train.SessionRunHook] | None = None
         self.warn: Callable[[str], None] = lambda line: None
+        self.training_specs: list[tf.estimator.EstimatorSpec] = []
         # graph -> `specs.collected_losses` of its first replica
         self._losses: weakref.WeakKeyDictionary[tf.Graph, tuple[set, set]] = weakref.WeakKeyDictionary()
         self._counts_twice: str | None = None
@@ -147,7 +149,10 @@ class Model:
             spec = self._finish(spec, mode, size)
             if mode != _ModeKeys.PREDICT and tf.distribute.get_strategy().num_replicas_in_sync > 1:
                 self._look_at_losses(spec, mode)
-            return self._with_hooks(spec) if mode == _ModeKeys.TRAIN else spec
+            if mode != _ModeKeys.TRAIN:
+                return spec
+            self.training_specs.append(spec)
+            return self._with_hooks(spec)
 
         bound = user_fns.bind_model_fn(model_fn, config.tf_random_seed, finish, voting.unwrap)
         params = dict(self._experiment.params)

@@ -7,14 +7,16 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_trainer import checkpoints, saved_config, sync_replicas
+from estimator_trainer import checkpoints, input_checks, saved_config, sync_replicas
 from estimator_trainer.batches import Batch
 from estimator_trainer.compat import estimator_training, tf
 from estimator_trainer.errors import TrainerError, UserError
 from estimator_trainer.evaluation import Evaluations
 from estimator_trainer.experiment import SESSION_HOOK, Experiment
 from estimator_trainer.exports import Exports
+from estimator_trainer.finite import Watch
 from estimator_trainer.hooks import CheckpointListener, TrainingHook
+from estimator_trainer.last_step import LastStepHook, saves_checkpoints
 from estimator_trainer.lifecycle import Lifecycle
 from estimator_trainer.models import Model
 from estimator_trainer.options import Options
@@ -35,9 +37,13 @@ class Run:
         config: the task's RunConfig.
         summary: what has happened so far.
         hook: the hook of the training session, None before it.
+        watch: sees to it that the loss and what is saved are finite.
+        last_step: saves checkpoints out of turn.
+        saved_step: global_step of the last checkpoint that was saved so, or seen at the end of the training.
         examples_elsewhere: number of examples that other tasks have trained on; None where they cannot be counted.
         outcome: further facts for the table at the end.
         input: the training input.
+        input_remarks: what is to be said of the records of the inputs.
         evaluations: those of this task.
         voting: what decides with the other tasks that step together with this one; None where none does.
         model: the Estimators, and their graphs, built once before anything is written.
@@ -68,7 +74,11 @@ class Run:
         self.model.warn = self.report.warn
         self.evaluations = Evaluations(self)
         self.outcome: dict[str, str] = {}
-        self._saved_step = 0
+        self.input_remarks: list[str] = []
+        input_checks.skipped.say = self.report.warn
+        self.saved_step = 0
+        self.watch = Watch(self)
+        self.last_step = LastStepHook(self)
         self.voting: VotingHook | None = None
         self.input = TrainingInput(experiment.train_input_fn, topology, self.config, options.bindings)
 
@@ -142,36 +152,35 @@ class Run:
             on_step=self.report.step if self.report.on_terminal else None,
             on_progress=self.report.progress,
         )
-        listeners = []
+        # Where tasks step together, Estimator takes none: see `voting.hooks`.
+        takes_some = saves_checkpoints(self.config) and not self.topology.is_collective
+        listeners = [self.watch.listener] if takes_some else []
         if self.mode == 'train_and_evaluate' and not (self.topology.is_distributed or self.topology.has_evaluator):
             listeners.append(CheckpointListener(self.evaluations.on_checkpoint))
         try:
-            estimator_training.train_task(
-                self.model.estimator,
-                lambda estimator: estimator.train(
-                    self.input.bound_input_fn(),
-                    hooks=[*self.user_hooks, self.hook],
-                    max_steps=max_steps,
-                    saving_listeners=listeners,
-                ),
-            )
+            with input_checks.explained(tf.estimator.ModeKeys.TRAIN):
+                estimator_training.train_task(
+                    self.model.estimator,
+                    lambda estimator: estimator.train(
+                        self.input.bound_input_fn(),
+                        hooks=[self.watch.hook, self.last_step, *self.user_hooks, self.hook],
+                        max_steps=max_steps,
+                        saving_listeners=listeners,
+                    ),
+                )
         except (tf.errors.NotFoundError, tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
             why = None if self.started else checkpoints.why_not_restored(error)
             if why is None:
                 raise
             raise TrainerError(f'{summary.restored_from} is not a checkpoint of this model: {why}') from None
         finally:
-            if (
-                self.started
-                and not self.hook.runs
-                and not self.topology.is_distributed
-                and summary.restored_from is None
-            ):
+            alone = not self.topology.is_distributed
+            if self.started and alone and summary.restored_from is None and not (self.hook.runs or self.saved_step):
                 checkpoints.remove(self.model_dir)  # They hold no training, and would pass for a result.
         self.report.close()
         self.lifecycle.training = False
         if self.topology.is_chief:
-            self._saved_step = self._newest_step()  # asynchronous workers may have gone on after the chief's hook
+            self.saved_step = self._newest_step()  # asynchronous workers may have gone on after the chief's hook
         self._count_training()
         summary.stopped_because = self.why_training_ended(summary.final_step)
         if summary.stopped_because == 'end_of_input':
@@ -215,7 +224,7 @@ class Run:
     def _on_start(self) -> None:
         self.lifecycle.graceful = self.lifecycle.training = True
         if self.topology.is_chief:
-            self.lifecycle.emergency_save = self.emergency_save
+            self.lifecycle.emergency_save = self.last_step.emergency_save
         self.lifecycle.last_words = self.last_checkpoint
         self.on_training_start()
         if self.topology.is_chief:
@@ -247,16 +256,6 @@ class Run:
             line += f': {updates:,} updates for max_steps={max_steps}'
         self.report.warn(line)
 
-    def emergency_save(self) -> str:
-        """Saves the training's state while a step runs, from another thread, and returns what to say of it.
-
-        Variables may hold a part of that step's updates.
-        """
-        path = self.hook.save_now(os.path.join(self.model_dir, 'model.ckpt'))
-        self.report.warn(f'{path} was saved in the middle of a step, which may be applied in part')
-        self._saved_step = checkpoints.step_of(path)
-        return f'saved {path} in the middle of it'
-
     def last_checkpoint(self) -> str:
         """Returns the end of the message with which this process is ended."""
         checkpoint = checkpoints.newest(self.model_dir)
@@ -267,8 +266,8 @@ class Run:
             return
         counts = (self.hook.examples, self.examples_elsewhere)
         self.summary.examples = None if None in counts else sum(counts)
-        # After a failure the hook may not have seen the step that a checkpoint holds.
-        self.summary.final_step = max(self.hook.step, self._saved_step, self.evaluations.evaluated_step)
+        # The hook may not have seen the step that a checkpoint holds.
+        self.summary.final_step = max(self.hook.step, self.saved_step, self.evaluations.evaluated_step)
         if self.experiment.max_steps is not None:
             self.summary.overshoot = max(self.summary.final_step - self.experiment.max_steps, 0)
         self.summary.seconds = self.hook.seconds
@@ -325,6 +324,7 @@ class Run:
         if status != INTERRUPTED or self.summary.stopped_because is None:  # else training had ended before
             self.summary.stopped_because = stopped_because or self.summary.stopped_because
         self.summary.error = error
+        self.summary.bad_records = len(input_checks.skipped.places)
         self.summary.tasks = self.task_rows()
         self.summary.checkpoint = tf.train.latest_checkpoint(self.model_dir) if self.trains else self.checkpoint()
         if self.topology.is_chief:

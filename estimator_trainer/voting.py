@@ -238,7 +238,10 @@ class VotingHook(tf.compat.v1.train.SessionRunHook):
 
 
 def hooks(
-    voting: VotingHook, config: tf.estimator.RunConfig, directory: str
+    voting: VotingHook,
+    config: tf.estimator.RunConfig,
+    directory: str,
+    listeners: Sequence[tf.compat.v1.train.CheckpointSaverListener],
 ) -> list[tf.compat.v1.train.SessionRunHook]:
     """Returns the hooks of a task that steps together with others: they vote, save and write summaries.
 
@@ -246,12 +249,13 @@ def hooks(
         voting: decides.
         config: tells which files are wanted.
         directory: where they go.
+        listeners: told of each checkpoint.
     """
     made = [voting]
     if config.save_summary_steps:
         made.append(SynchronousSummaryHook(voting, config.save_summary_steps, directory))
     if config.save_checkpoints_steps or config.save_checkpoints_secs:
-        made.append(SynchronousSaverHook(voting, directory))
+        made.append(SynchronousSaverHook(voting, directory, listeners=listeners))
     return made
 
 

@@ -132,6 +132,33 @@ def test_a_session_made_anew_goes_on_counting():
     assert calls.of('on_start') == [[]]
 
 
+class Failing(v1.train.SessionRunHook):
+    """Fails in the fourth run, in one of its methods."""
+
+    def __init__(self, method):
+        self._method, self._calls = method, 0
+        setattr(self, method, self._fail)
+
+    def _fail(self, *_):
+        self._calls += 1
+        if self._calls == 4:
+            raise KeyError(self._method)
+
+
+@pytest.mark.parametrize(
+    ('method', 'want_runs', 'want_step', 'want_in_step'),
+    [('before_run', 3, 103, False), ('after_run', 4, 104, False)],
+)
+def test_a_run_counts_although_another_hook_fails(method, want_runs, want_step, want_in_step):
+    hook = Calls().hook()
+    with pytest.raises(KeyError):
+        train(Failing(method), hook, first_step=100)
+    assert (hook.runs, hook.step, hook.examples) == (want_runs, want_step, 8 * want_runs)
+    assert hook.position == (want_step - 1, want_runs - 1)
+    assert hook.in_step == want_in_step
+    assert hook.loss == 0.5
+
+
 @pytest.mark.parametrize(('sizes', 'want_examples'), [((8, 7), 150), ((), None)])
 def test_evaluation_counts(sizes, want_examples):
     hook = EvaluationHook(lambda: False)
