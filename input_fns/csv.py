@@ -134,7 +134,7 @@ def _header(
         else:
             where = records.binding(_NAME, 'columns')
         if repeated := [name for i, name in enumerate(first) if name in first[:i]]:
-            raise UserError(f'{where}: column {repeated[0]!r} occurs twice')
+            raise UserError(f'{where}: column {repeated[0]!r} occurs twice{" in the header" if columns is None else ""}')
         with_record += [path] if lines else []
     if not with_record:
         more = f', nor in {len(paths) - 1} more' if len(paths) > 1 else ''
@@ -190,8 +190,8 @@ class _Splitter:
             match = self._field.match(line, position)
             if match is None:
                 raise ValueError(
-                    f'a quote that does not enclose field {len(fields) + 1}; expected "..." around all of a field, on '
-                    'one line, with quotes in it doubled'
+                    'a quote that does not enclose a field; expected "..." around all of a field, on one line, with '
+                    'quotes in it doubled'
                 )
             quoted, plain, more = match.groups()
             fields.append(plain if quoted is None else quoted.replace('""', '"'))

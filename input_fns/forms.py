@@ -112,6 +112,7 @@ class Lines(Form):
     header = False
 
     def dataset(self, path, compression):
+        """See `Form`."""
         lines = tf.data.TextLineDataset(path, compression)
         rest = lines.skip(1)
         if self.header:
@@ -120,6 +121,7 @@ class Lines(Form):
         return lines.take(1).map(lambda line: tf.strings.regex_replace(line, '^\ufeff', '')).concatenate(rest)
 
     def read(self, path):
+        """See `Form`."""
         return ((number, line) for number, line in self._lines(path) if not self.is_blank(line))
 
     def _lines(self, path: str) -> Iterator[tuple[int, bytes]]:
@@ -134,6 +136,7 @@ class Lines(Form):
         return tf.not_equal(tf.strings.strip(lines), '')
 
     def holds_any(self, paths, pipelines, pipeline):
+        """See `Form`."""
         try:
             lines = (line for path in paths for _, line in self._lines(path))
             return any(i % pipelines == pipeline and not self.is_blank(line) for i, line in enumerate(lines))
@@ -141,6 +144,7 @@ class Lines(Form):
             return True
 
     def with_records(self, batches):
+        """See `Form`."""
         return batches.filter(lambda lines: tf.reduce_any(self.there(lines)))
 
     def filled(self, lines: tf.Tensor) -> tf.Tensor:

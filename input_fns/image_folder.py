@@ -37,8 +37,8 @@ def image_folder_input_fn(
     """Reads images from a directory that has a folder for each class: `directory/class/name.png`.
 
     The classes are the vocabulary of the label of `feature_description`, and each must have a folder; without a
-    label there they are the folders, sorted. In PREDICT mode images lie anywhere below the directory. What begins with a
-    dot is left alone.
+    label there they are the folders, sorted. In PREDICT mode images lie anywhere below the directory. What begins with
+    a dot is left alone.
 
     Args:
         directory: Found as given, then beside the installed packages.

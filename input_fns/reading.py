@@ -11,15 +11,15 @@ from estimator_trainer.errors import UserError
 
 _GZIP = b'\x1f\x8b'
 _HEAD = 16  # bytes by which a kind of file is told
-# What begins the kinds of files that are taken for others at times. More than their magic number, which text may begin
+# What begins the kinds of files that are taken for others at times: more than their magic number, which text may begin
 # with as well.
 _OTHER_KINDS = {
-    rb'BZh[1-9]1AY&SY': 'compressed by bzip2',
-    rb'\xfd7zXZ\0': 'compressed by xz',
-    rb'\x28\xb5\x2f\xfd': 'compressed by zstd',
+    rb'BZh[1-9]1AY&SY': 'compressed by bzip2; expected gzip or no compression',
+    rb'\xfd7zXZ\0': 'compressed by xz; expected gzip or no compression',
+    rb'\x28\xb5\x2f\xfd': 'compressed by zstd; expected gzip or no compression',
     rb'PK\x03\x04': 'a zip archive (or .xlsx)',
     rb'PAR1\x15': 'a Parquet file',
-    rb'\xff\xfe|\xfe\xff': 'UTF-16 text',
+    rb'\xff\xfe|\xfe\xff': 'UTF-16 text; expected UTF-8',
 }
 _MARK = b'\xef\xbb\xbf'
 
@@ -113,7 +113,7 @@ def filled(binding: str, paths: Sequence[str], what: str) -> list[str]:
             raise UserError(f'{binding}: cannot read {path}: {error.message}') from None
         for start, kind in _OTHER_KINDS.items():
             if re.match(start, heads[path]):
-                raise UserError(f'{path}: {kind}; expected {what}, compressed by gzip or not')
+                raise UserError(f'{path}: {kind}{"" if "expected" in kind else f"; expected {what}"}')
     if not any(heads.values()):
         more = f', and so are {len(paths) - 1} more' if len(paths) > 1 else ''
         raise UserError(f'{paths[0]}: the file is empty{more}; expected {what}')

@@ -126,6 +126,9 @@ class _TFRecord(Form):
             stored = tf.train.Example.FromString(record).features.feature
         except Exception:  # protobuf's DecodeError, which has no public place in all its versions
             raise ValueError(f'{len(record)} bytes that are no tf.train.Example') from None
+        # It differs in what follows its context, which an Example would hold features in.
+        if not stored and tf.train.SequenceExample.FromString(record).feature_lists.feature_list:
+            raise ValueError('a tf.train.SequenceExample; expected tf.train.Example')
         for feature in self._description.all:
             try:
                 # Not stored[name]: that would add what is not there.

@@ -1,6 +1,7 @@
 """tf.keras models and layers as model_fns: the network is Keras's; head, optimization and metrics are those of all."""
 
 import inspect
+import warnings
 from collections.abc import Callable, Collection, Sequence
 
 import gin
@@ -45,9 +46,11 @@ def keras_model_fn(
     head = head_of(description)
     given = inputs.matrix(features, description) if as_matrix else features
     is_training = mode == tf.estimator.ModeKeys.TRAIN
-    # For layers inside of one whose `call` hands on no `training`; those would do as in an evaluation.
-    tf.keras.backend.set_learning_phase(is_training)
+    # A functional model calls its layers once on symbolic inputs: moving averages are not to be updated by those.
+    _set_learning_phase(False)
     made = _made(network, head.size)
+    # For layers inside of one whose `call` hands on no `training`; those would do as in an evaluation.
+    _set_learning_phase(is_training)
     graph = _v1.get_default_graph()
     older = set(graph.get_operations())
     logits = made(given, **({'training': is_training} if 'training' in _parameters(made.call) else {}))
@@ -56,13 +59,21 @@ def keras_model_fn(
         raise UserError(f'keras_model_fn.network: returned logits of {found}; expected [batch, {head.size}]')
 
     def train(loss):
-        # A functional model also has those of its symbolic inputs, which nothing feeds.
+        # A functional model also has penalties of its symbolic inputs, which nothing feeds.
         for update in made.updates:
             if getattr(update, 'op', update) not in older:
                 _v1.add_to_collection(_v1.GraphKeys.UPDATE_OPS, update)
         return training.minimize(tf.add_n([loss, *(added for added in made.losses if added.op not in older)]))
 
     return head.spec(mode, logits, labels, train)
+
+
+def _set_learning_phase(training: bool) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            'ignore'
+        )  # It is deprecated in favour of `training`, which layers inside others may miss.
+        tf.keras.backend.set_learning_phase(training)
 
 
 def _made(network: Callable, size: int) -> tf.keras.layers.Layer:

@@ -52,11 +52,10 @@ def residual_model_fn(
         UserError: A pixel of the image is not among the features, or nothing is said of the label.
     """
     name = 'residual_model_fn'
-    head = (
-        heads.head_of(inputs.description_for(name, features=False))
-        if n_classes is None
-        else heads.MultiClassHead(n_classes)
-    )
+    if n_classes is None:
+        head = heads.head_of(inputs.description_for(name, features=False))
+    else:
+        head = heads.MultiClassHead(n_classes)
     is_training = mode == tf.estimator.ModeKeys.TRAIN
     net = images.pixels(features, height, width, channels, name) / max_value
     if is_training and max_shift:

@@ -26,11 +26,13 @@ def mutation_model_fn(features, labels, mode):
 
 @gin.configurable
 class Once(v1.train.SessionRunHook):
-    """When training begins, removes a file, or puts another one in its place."""
+    """Before the training session is made, removes a file, or puts another one in its place."""
 
     def __init__(self, path, by=None):
         self._path, self._by = path, by
 
-    def before_run(self, run_context):
-        if os.path.exists(self._path) and (self._by is None or os.path.exists(self._by)):
-            os.remove(self._path) if self._by is None else os.rename(self._by, self._path)
+    def begin(self):
+        if self._by is None:
+            os.remove(self._path)
+        else:
+            os.rename(self._by, self._path)

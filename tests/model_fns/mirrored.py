@@ -1,5 +1,7 @@
 """Trains on one device, then from the same checkpoint on one and on two; says which models' variables do not part.
 
+Then evaluates that on one device and on two, in other batches, of which some are empty; says whose metrics agree.
+
 A program of its own, for TensorFlow takes its number of logical devices before it does anything else. Usage:
 
     python -m tests.model_fns.mirrored DIRECTORY MODEL ...
@@ -12,7 +14,7 @@ import traceback
 import gin
 import numpy as np
 
-from estimator_trainer.compat import tf
+from estimator_trainer.compat import exact_evaluation, tf
 from model_fns.convolutional import conv_model_fn
 from model_fns.deep import dnn_model_fn, wide_deep_model_fn
 from model_fns.dense import dense_model_fn
@@ -64,6 +66,10 @@ MODELS = {
 
 def input_fn(input_context=None):
     replicas = input_context.num_replicas_in_sync if input_context else 1
+    return dataset().repeat().batch(GLOBAL_BATCH // replicas)
+
+
+def dataset():
     random = np.random.default_rng(1)
     values = random.normal(size=(64, 18)).astype(np.float32)
     features = {
@@ -76,14 +82,15 @@ def input_fn(input_context=None):
     }
     # As numbers, labels of regression, they are as good as any.
     labels = random.integers(0, 2, 64).astype(np.int32)
-    data = tf.data.Dataset.from_tensor_slices((features, labels))
-    return data.repeat().batch(GLOBAL_BATCH // replicas)
+    return tf.data.Dataset.from_tensor_slices((features, labels))
 
 
-def train(name, model_dir, max_steps, strategy=None):
+def estimator_of(name, model_dir, strategy=None, kind=tf.estimator.Estimator):
     # Without two CPU devices of the session too, the second replica waits for ever.
     devices = tf.compat.v1.ConfigProto(device_count={'CPU': 2}, allow_soft_placement=True)
-    config = tf.estimator.RunConfig(tf_random_seed=1, train_distribute=strategy, session_config=devices)
+    config = tf.estimator.RunConfig(
+        tf_random_seed=1, train_distribute=strategy, eval_distribute=strategy, session_config=devices
+    )
     model, arguments, _ = MODELS[name]
 
     # Not converted, as in the framework: that takes seconds.
@@ -93,7 +100,15 @@ def train(name, model_dir, max_steps, strategy=None):
         return unconverted(features, labels, mode, **arguments)
 
     tf.keras.utils.set_random_seed(1)
-    estimator = tf.estimator.Estimator(model_fn, model_dir, config)
+    return kind(model_fn, model_dir, config)
+
+
+def two_replicas():
+    return tf.distribute.MirroredStrategy(['/cpu:0', '/cpu:1'], cross_device_ops=tf.distribute.ReductionToOneDevice())
+
+
+def train(name, model_dir, max_steps, strategy=None):
+    estimator = estimator_of(name, model_dir, strategy)
     estimator.train(input_fn, max_steps=max_steps)
     return {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
 
@@ -104,14 +119,29 @@ def compare(name, directory):
     gin.parse_config('\n'.join(MODELS[name][2]))
     train(name, one, 1)
     shutil.copytree(one, two)
-    strategy = tf.distribute.MirroredStrategy(
-        ['/cpu:0', '/cpu:1'], cross_device_ops=tf.distribute.ReductionToOneDevice()
-    )
-    want, got = train(name, one, 6), train(name, two, 6, strategy)
+    want, got = train(name, one, 6), train(name, two, 6, two_replicas())
     assert set(want) == set(got), (want.keys(), got.keys())
     assert want['global_step'] == 6
     for variable in want:
         np.testing.assert_allclose(got[variable], want[variable], rtol=1e-4, atol=1e-5, err_msg=variable)
+
+
+def evaluate(name, directory):
+    def batches_of(size):
+        return lambda mode, params, config, input_context=None: dataset().batch(size)
+
+    found = []
+    for size, strategy in ((64, None), (7, None), (5, two_replicas())):
+        estimator = estimator_of(name, f'{directory}/{name}/one', strategy, exact_evaluation.Estimator)
+        if strategy is not None:
+            assert (why := estimator.effect_of_replicas(batches_of(size))) is None, why
+        metrics = estimator.evaluate(batches_of(size))
+        del metrics['loss']  # That Estimator means over batches; the framework reports another.
+        found.append(metrics)
+    for metrics in found[1:]:
+        assert set(metrics) == set(found[0])
+        for metric, want in found[0].items():
+            np.testing.assert_allclose(metrics[metric], want, rtol=1e-5, err_msg=metric)
 
 
 def main():
@@ -121,6 +151,7 @@ def main():
     for name in sys.argv[2:]:
         try:
             compare(name, sys.argv[1])
+            evaluate(name, sys.argv[1])
             print(f'{name}: equal', flush=True)
         except Exception:
             traceback.print_exc()
