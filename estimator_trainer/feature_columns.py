@@ -70,7 +70,7 @@ def _number(feature: Feature) -> Any:
         return (tf.cast(values, tf.float32 if values.dtype == tf.float32 else tf.float64) - mean) / deviation
 
     normalizer = standardised if feature.normalize is not None else None
-    return _columns.numeric_column(feature.name, feature.shape or (1,), None, feature.dtype, normalizer)
+    return _columns.numeric_column(feature.name, feature.shape or (1,), None, tf.as_dtype(feature.dtype), normalizer)
 
 
 def _category(feature: Feature) -> Any:

@@ -128,17 +128,22 @@ class Watch:
             raise self._error(session, names)
 
     def _error(self, session: tf.compat.v1.Session, names: Sequence[str]) -> NotFinite:
+        error = NotFinite(self._message(session, names))
+        # That peers fail, too, is not the cause. Only now, for without them the session would wait for ever.
+        self._run.lifecycle.needs_peers = False
+        return error
+
+    def _message(self, session: tf.compat.v1.Session, names: Sequence[str]) -> str:
         run, hook = self._run, self._run.hook
-        run.lifecycle.needs_peers = False  # that they fail, too, is not the cause
         if not hook.runs:
-            return NotFinite(_bad_start(run.summary.restored_from, run.model_dir, names, self.weights.names))
+            return _bad_start(run.summary.restored_from, run.model_dir, names, self.weights.names)
         hook.step = int(session.run(self._step))
         parts = [] if math.isfinite(hook.loss) else [f'loss is {hook.loss:g} ({self._loss_name()})']
         if names:
             parts.append(f'not finite: {_listed(names)}')
         last = checkpoints.newest(run.model_dir)
         parts.append(f'the last finite checkpoint is {last}' if last else 'there is no checkpoint')
-        return NotFinite(f'step {hook.step:,}: {"; ".join(parts)}')
+        return f'step {hook.step:,}: {"; ".join(parts)}'
 
     def _loss_name(self) -> str:
         """Returns the name of the model_fn's loss, not that of what Estimator makes of those of several replicas."""

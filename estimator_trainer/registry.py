@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import gin
 
-from estimator_trainer import early_stopping, exporters, tpu
+from estimator_trainer import early_stopping, exporters, feature_columns, tpu  # noqa: F401  gin knows wide_columns by it
 from estimator_trainer.compat import tf
 from estimator_trainer.gin_config import Config, registered_names
 from estimator_trainer.gin_config.statements import DYNAMIC_REGISTRATION, Reference, Statement, references

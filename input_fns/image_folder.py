@@ -96,7 +96,7 @@ def _found(directory: str) -> str:
     places = [directory] if '://' in directory else list(dict.fromkeys([directory, os.path.join(ROOT, directory)]))
     for place in places:
         if tf.io.gfile.isdir(place):
-            return place
+            return place.rstrip('/')
     if tf.io.gfile.exists(directory):
         raise UserError(f'{where}: {directory!r} is a file; expected a directory with a folder for each class')
     around = [os.path.dirname(place.rstrip('/')) or '.' for place in places]

@@ -145,7 +145,11 @@ class _Rows(Form):
 
 
 def _array(column: Any) -> np.ndarray:
-    return column.astype(object).filled(None) if np.ma.is_masked(column) else np.asarray(column)
+    if not np.ma.is_masked(column):
+        return np.asarray(column)
+    array = np.ma.getdata(column).astype(object)
+    array[np.ma.getmaskarray(column)] = None
+    return array
 
 
 def _suspects(feature: Feature, flat: np.ndarray) -> np.ndarray:

@@ -94,8 +94,9 @@ class _TFRecord(Form):
                 yield number, record
         except tf.errors.OpError as error:
             self.check_end(path)  # which knows better if the file was cut short
-            hint = '' if number else _hint(path)
-            raise BadFile(number + 1, f'damaged: {error.message}{hint}') from None
+            if not number and _is_zlib(path):
+                raise BadFile(1, 'compressed by zlib; expected gzip or no compression') from None
+            raise BadFile(number + 1, f'damaged: {error.message}') from None
         self.check_end(path)
 
     def ends_unseen(self, compression):
@@ -103,16 +104,19 @@ class _TFRecord(Form):
         return True
 
     def check_end(self, path):
-        number = 0
+        number = 1  # of the record that begins here
         try:
             with opened(path) as file:
-                for number, head in enumerate(iter(lambda: file.read(_HEAD), b''), 1):
+                while head := file.read(_HEAD):
                     if len(head) < _HEAD:
                         raise BadFile(number, 'cut short: the file ends within a record')
                     length = int.from_bytes(head[:8], 'little')
                     if length > _LONGEST:
                         return  # It is damaged, which TensorFlow finds.
                     file.seek(length + _TAIL, os.SEEK_CUR)
+                    number += 1
+        except tf.errors.OutOfRangeError:
+            return  # It ends within the data, which TensorFlow finds.
         except EOFError:
             raise BadFile(number, 'the gzip file is cut short') from None
         except (OSError, zlib.error, tf.errors.OpError) as error:
@@ -156,9 +160,8 @@ class _TFRecord(Form):
         return values.example(self._description, tf.io.parse_example(examples, self._parsing))
 
 
-def _hint(path: str) -> str:
+def _is_zlib(path: str) -> bool:
     with tf.io.gfile.GFile(path, 'rb') as file:
         head = file.read(2)
-    # The head of a zlib stream: RFC 1950, 2.2.
-    is_zlib = head[:1] == b'x' and int.from_bytes(head, 'big') % 31 == 0
-    return '; compressed by zlib? expected gzip or no compression' if is_zlib else '; is it a TFRecord file?'
+    # Source: RFC 1950, 2.2.
+    return head[:1] == b'x' and int.from_bytes(head, 'big') % 31 == 0

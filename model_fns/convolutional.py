@@ -61,16 +61,17 @@ def conv_model_fn(
         UserError: A pixel of the image is not among the features.
     """
     is_training = mode == tf.estimator.ModeKeys.TRAIN
-    net = images.pixels(features, height, width, channels, 'conv_model_fn') / max_value
+    net, count = images.pixels(features, height, width, channels, 'conv_model_fn')
+    net /= max_value
     if is_training and max_shift:
         net = images.shifted(net, max_shift)
-    for i, count in enumerate(filters):
-        net = tf.nn.relu(convolution(net, count, 3, f'convolution_{i}'))
+    for i, depth in enumerate(filters):
+        net = tf.nn.relu(convolution(net, depth, 3, f'convolution_{i}'))
     net = tf.nn.max_pool2d(net, ksize=2, strides=2, padding='SAME')
     net = tf.reshape(net, [-1, net.shape[1] * net.shape[2] * net.shape[3]])
     for i, units in enumerate(hidden_units):
         net = drop(net, dropout, is_training)
         net = tf.nn.relu(dense(net, units, f'hidden_{i}'))
-    logits = dense(drop(net, dropout, is_training), n_classes, 'logits')
+    logits = dense(drop(net, dropout, is_training), n_classes, 'logits')[:count]
     train = training.of_parameters(learning_rate, decay_steps, optimizer)
     return MultiClassHead(n_classes, label_vocabulary).spec(mode, logits, labels, train)

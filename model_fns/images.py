@@ -7,8 +7,11 @@ from model_fns.inputs import column
 
 def pixels(
     features: dict[str, tf.Tensor], height: int | None, width: int | None, channels: int, model: str
-) -> tf.Tensor:
-    """Returns the images, float32 [batch, height, width, channels].
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the images, float32 [batch, height, width, channels], and int32 [], how many of them there are.
+
+    For a batch without examples it is a black image, of which the model is to leave out what it makes: oneDNN's
+    convolutions (TensorFlow 2.15 to 2.21) fail for none. Evaluations on several replicas have such batches.
 
     Args:
         features: `image`, [batch, height, width, channels], or one column a pixel, `pixel_0` ... [batch], row by row
@@ -20,6 +23,14 @@ def pixels(
     Raises:
         UserError: a pixel is not among the features, or the size of an image is not known.
     """
+    net = _given(features, height, width, channels, model)
+    count = tf.shape(net)[0]
+    return tf.pad(net, [[0, tf.cast(tf.equal(count, 0), tf.int32)], [0, 0], [0, 0], [0, 0]]), count
+
+
+def _given(
+    features: dict[str, tf.Tensor], height: int | None, width: int | None, channels: int, model: str
+) -> tf.Tensor:
     if 'image' in features and height is None and width is None:
         image = features['image']
         if image.shape.rank != 4 or not image.shape[1:].is_fully_defined():

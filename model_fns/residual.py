@@ -57,18 +57,19 @@ def residual_model_fn(
     else:
         head = heads.MultiClassHead(n_classes)
     is_training = mode == tf.estimator.ModeKeys.TRAIN
-    net = images.pixels(features, height, width, channels, name) / max_value
+    net, count = images.pixels(features, height, width, channels, name)
+    net /= max_value
     if is_training and max_shift:
         net = images.shifted(net, max_shift)
     # He et al., 2015, equation 10: what rectified layers are given keeps its variance.
     initializer = _v1.variance_scaling_initializer(scale=2.0, distribution='untruncated_normal')
     with _v1.variable_scope('residual', initializer=initializer):
         net = tf.nn.relu(_normalised(net, filters[0], 3, 1, is_training, 'first'))
-        for stage, count in enumerate(filters):
+        for stage, depth in enumerate(filters):
             for block in range(blocks):
                 stride = 2 if stage and not block else 1
-                net = _block(net, count, stride, is_training, f'stage_{stage}_block_{block}')
-    logits = dense(tf.reduce_mean(net, axis=[1, 2]), head.size, 'logits')
+                net = _block(net, depth, stride, is_training, f'stage_{stage}_block_{block}')
+    logits = dense(tf.reduce_mean(net, axis=[1, 2]), head.size, 'logits')[:count]
     # Batch normalisation has put its updates into UPDATE_OPS, and `minimize` runs them.
     return head.spec(mode, logits, labels, training.minimize)
 

@@ -193,9 +193,9 @@ def test_an_evaluation_may_have_a_loss_that_is_not_finite(runs):
 
 # Chief and workers read every other number; in both clusters the worker has the even ones.
 CLUSTERS = {
-    # The checkpoint of the chief's next step may hold, or not, the update of the worker's last finite one.
-    'chief:1,worker:1,ps:1': ('loss', r'step \d+: (loss is nan \(my_total\); )?not finite: .*', {'ps:0': 138}),
-    'chief:1,worker:1': ('weights', r'step 4: not finite: second/bias', {}),
+    # The chief learns of the worker's loss by its own, or by the weights.
+    'chief:1,worker:1,ps:1': ('loss', r'step \d+: .*not finite: .*', {'chief:0': 1, 'ps:0': 138}),
+    'chief:1,worker:1': ('weights', r'step 4: not finite: second/bias', {'chief:0': 1}),
 }
 
 
@@ -209,12 +209,14 @@ def test_a_cluster_ends_with_its_last_finite_checkpoint(runs, tasks):
     name = tasks.replace(':1', '').replace(',', '-')
     with LocalCluster(tasks, *arguments, *bad, model_dir=name, cwd=directory) as cluster:
         result = cluster.finish().check(1)
-    assert result.exit_codes == {'chief:0': 1, 'worker:0': 1} | want_codes
+    # Who finds it out first ends the others: the worker may just hear of it from the chief.
+    codes = result.exit_codes
+    assert (codes.pop('worker:0') in (1, 138), codes) == (True, want_codes)
     checkpoint = program.summary(directory / name)['checkpoint']
     lines = re.findall('^estimator_trainer: error: (.*)$', result.logs['chief:0'], re.MULTILINE)
     assert len(lines) == 1, lines
     assert re.fullmatch(f'{want_line}; the last finite checkpoint is {checkpoint}', lines[0]), lines
-    assert 'my_total' in result.logs['worker:0'] or what == 'weights'
+    assert 'not finite: ' in result.logs['worker:0']
     summary = program.summary(directory / name)
     assert (summary['status'], summary['error']) == ('failed', f'NotFinite: {lines[0]}')
     variables = plain.read({'newest': ('variables', checkpoint)}, directory)['newest']

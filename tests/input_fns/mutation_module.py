@@ -3,6 +3,7 @@
 import os
 
 import gin
+import numpy as np
 import tensorflow as tf
 
 v1 = tf.compat.v1
@@ -36,3 +37,45 @@ class Once(v1.train.SessionRunHook):
             os.remove(self._path)
         else:
             os.rename(self._by, self._path)
+
+
+class Frame:
+    """As little of a pandas.DataFrame as is asked for."""
+
+    def __init__(self, columns):
+        self._columns = columns
+
+    def keys(self):
+        return list(self._columns)
+
+    def __getitem__(self, name):
+        return self._columns[name]
+
+
+class NAType:
+    """pandas.NA, which is neither like nor unlike anything."""
+
+    def __eq__(self, other):
+        return self
+
+    __ne__ = __eq__
+
+    def __bool__(self):
+        raise TypeError('boolean value of NA is ambiguous')
+
+    __hash__ = object.__hash__
+
+
+@gin.configurable
+def odd_columns(column=None, value=None, frame=False):
+    """Seven rows, of which a column is other than that of the good file."""
+    columns = {
+        'price': np.arange(7.0),
+        'mass': np.arange(7) + 0.5,
+        'size': np.ones([7, 2], np.float32),
+        'age': np.arange(7, dtype=np.int16),
+        'kind': ['wild', 'tame', 'wild', 'tame', 'wild', 'tame', b'tame'],
+    }
+    if column is not None:
+        columns[column] = eval(value, {'np': np, 'NA': NAType(), 'good': columns[column]})
+    return Frame(columns) if frame else columns

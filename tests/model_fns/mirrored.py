@@ -47,7 +47,7 @@ IMAGE = {'height': 4, 'width': 4, 'max_value': 1.0}
 # Name -> model_fn, its parameters, bindings. Without shifts and dropout, which no two graphs draw alike.
 MODELS = {
     'dense': (dense_model_fn, {'inputs': {'x': (0.5, 2.0), 'y': (0.0, 1.0)}, 'n_classes': 3}, []),
-    'conv': (conv_model_fn, {**IMAGE, 'n_classes': 3, 'filters': [4]}, []),
+    'conv': (conv_model_fn, {**IMAGE, 'n_classes': 3, 'filters': [4, 8]}, []),
     'linear': (linear_model_fn, {}, [TABULAR, LABEL['number'], 'optimization.l2 = 0.1', SCHEDULE]),
     'dnn': (dnn_model_fn, {'hidden_units': [4]}, [TABULAR, LABEL['classes'], ALL, SCHEDULE]),
     'wide_deep': (wide_deep_model_fn, {'hidden_units': [4]}, [TABULAR, LABEL['binary'], ALL]),

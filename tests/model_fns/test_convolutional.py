@@ -7,6 +7,7 @@ from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
 from model_fns.convolutional import conv_model_fn
 from model_fns.images import shifted
+from model_fns.residual import residual_model_fn
 from tests.model_fns import harness
 
 SMALL = {'n_classes': 2, 'filters': [4], 'hidden_units': [8], 'max_value': 1.0}
@@ -65,6 +66,22 @@ def test_only_training_is_random(mode, arguments, want_same):
     plain = harness.run(conv_model_fn, {'image': images}, mode='eval', **shared)
     got = harness.run(conv_model_fn, {'image': images}, mode=mode, **shared, **arguments)
     assert np.isclose(got, plain, rtol=1e-5) == want_same
+
+
+@pytest.mark.parametrize('mode', ['train', 'eval', 'infer'])
+@pytest.mark.parametrize('model_fn', [conv_model_fn, residual_model_fn], ids=lambda it: it.__name__)
+def test_a_batch_without_examples(model_fn, mode):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        image = tf.compat.v1.placeholder(tf.float32, [None, 5, 5, 1])
+        labels = None if mode == 'infer' else tf.zeros(tf.shape(image)[:1], tf.int32)
+        arguments = {'height': 5, 'width': 5, 'n_classes': 2, 'filters': [4, 8], 'max_shift': 1}
+        spec = model_fn({'image': image}, labels, mode, **arguments)
+        harness.initialise(session)
+        found = session.run([spec.predictions or spec.loss, spec.train_op or ()], {image: np.zeros([0, 5, 5, 1])})[0]
+    if mode == 'infer':
+        assert (found['probabilities'].shape, found['class_ids'].shape) == ((0, 2), (0,))
+    else:
+        assert found == 0
 
 
 def test_shift_moves_each_image_by_its_own_distance():
