@@ -24,8 +24,8 @@ def receiver_fn(bound: Any, features: Any) -> Callable[[], tf.estimator.export.S
 
     One that is made here answers serialized tf.Example protos (receiver tensor `examples`, string [batch]) under the
     model's own signature names and the features themselves under `raw:<name>`. tf.Example holds int64, float32 and
-    bytes: features of other dtypes are cast from these (a float64 feature has the precision of float32 there). A feature
-    that `feature_description` gives a default may be left out of a tf.Example.
+    bytes: features of other dtypes are cast from these (a float64 feature has the precision of float32 there). A
+    feature that `feature_description` gives a default may be left out of a tf.Example.
 
     Args:
         bound: a function, checked when it is called; a table {feature name: (dtype, shape)}, `shape` without batch

@@ -37,7 +37,7 @@ def needed():
 
 @pytest.mark.usefixtures('clean_gin')
 def test_described_features_take_their_defaults():
-    with pytest.raises(tf.errors.InvalidArgumentError, match='number|pair|word'):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r'number|pair|word'):
         parsed(needed())
     gin.bind_parameter('feature_description.features', DESCRIBED)
     features = parsed(needed())

@@ -89,7 +89,7 @@ EMPTY_INPUTS = [('train', what) for what in EMPTY] + [('eval', what) for what in
 EMPTY_FILES = {
     'pattern': (bind("train/csv_input_fn.files = 'nowhere/*.csv'"), 'nowhere/*.csv'),
     'evaluation pattern': (bind("eval/csv_input_fn.files = 'nowhere/*.csv'"), 'nowhere/*.csv'),
-    'empty file': (bind("train/csv_input_fn.files = 'empty.csv'"), 'empty.csv:1: no header'),
+    'empty file': (bind("train/csv_input_fn.files = 'empty.csv'"), 'empty.csv: the file is empty; expected a row'),
 }
 # What shows when training has begun: name -> (arguments, what the message must hold)
 LATER_EMPTY = {
