@@ -53,6 +53,8 @@ setup(
             'pytest-xdist>=3.6',
             # A job that hangs fails its test instead of stopping the run.
             'pytest-timeout>=2.3',
+            # Data frames for memory_input_fn.
+            'pandas>=2',
             # The accuracy that the example configs are compared with.
             'scikit-learn>=1.3',
             # Lint and format, in CI too: bounded, for each minor version may format differently.

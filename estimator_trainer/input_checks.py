@@ -26,12 +26,10 @@ class InputCheck(Protocol):
 
     Attributes:
         max_bad_records: number of bad records that are skipped.
-        binding: the gin binding of that number.
         files: what an error calls all of the input.
     """
 
     max_bad_records: int
-    binding: str
     files: str
 
     def examine(self) -> Iterator[str | None]:
@@ -134,8 +132,12 @@ def examine(mode: str, seconds: float) -> Examination:
 def _message(bad: Sequence[str], check: InputCheck, complete: bool) -> str:
     more = len(bad) - 1
     further = f' (and {more:,} more bad record{"s" * (more > 1)}{"" if complete else " so far"})' if more else ''
-    allowed = f'; {check.binding} = {check.max_bad_records} allows no more' if check.max_bad_records else ''
-    return f'{bad[0]}{further}{allowed}'
+    return f'{bad[0]}{further}{limit(check.max_bad_records)}'
+
+
+def limit(max_bad_records: int) -> str:
+    """Returns the end of an error for one bad record too many."""
+    return f'; max_bad_records = {max_bad_records} allows no more' if max_bad_records else ''
 
 
 @contextlib.contextmanager

@@ -108,9 +108,7 @@ def csv_input_fn(
     )
 
 
-def _header(
-    paths: Sequence[str], columns: Sequence[str] | None, splitter: '_Splitter'
-) -> tuple[list[str], list[str]]:
+def _header(paths: Sequence[str], columns: Sequence[str] | None, splitter: '_Splitter') -> tuple[list[str], list[str]]:
     """Returns the column names, on which all files agree, and the files that hold a record."""
     binding = records.binding(_NAME, 'files')
     filled(binding, paths, 'records as text' if columns else 'a row of column names')
@@ -134,7 +132,8 @@ def _header(
         else:
             where = records.binding(_NAME, 'columns')
         if repeated := [name for i, name in enumerate(first) if name in first[:i]]:
-            raise UserError(f'{where}: column {repeated[0]!r} occurs twice{" in the header" if columns is None else ""}')
+            place = ' in the header' if columns is None else ''
+            raise UserError(f'{where}: column {repeated[0]!r} occurs twice{place}')
         with_record += [path] if lines else []
     if not with_record:
         more = f', nor in {len(paths) - 1} more' if len(paths) > 1 else ''

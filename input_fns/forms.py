@@ -8,6 +8,9 @@ from estimator_trainer.compat import tf
 from estimator_trainer.features import Feature
 from input_fns.reading import BadFile, lines_of
 
+# AutoGraph would take a second to rewrite the functions of a dataset, which need no rewriting.
+as_it_is = tf.autograph.experimental.do_not_convert
+
 
 class Form:
     """The form of the records of one kind of file.
@@ -118,7 +121,7 @@ class Lines(Form):
         if self.header:
             return rest
         # A file that spreadsheets have written begins with a byte order mark.
-        return lines.take(1).map(lambda line: tf.strings.regex_replace(line, '^\ufeff', '')).concatenate(rest)
+        return lines.take(1).map(as_it_is(lambda line: tf.strings.regex_replace(line, '^\ufeff', ''))).concatenate(rest)
 
     def read(self, path):
         """See `Form`."""
@@ -145,7 +148,7 @@ class Lines(Form):
 
     def with_records(self, batches):
         """See `Form`."""
-        return batches.filter(lambda lines: tf.reduce_any(self.there(lines)))
+        return batches.filter(as_it_is(lambda lines: tf.reduce_any(self.there(lines))))
 
     def filled(self, lines: tf.Tensor) -> tf.Tensor:
         """Returns the lines of a batch that are not blank."""

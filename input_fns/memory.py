@@ -80,7 +80,6 @@ class _Rows(Form):
     """
 
     max_bad_records = 0
-    binding = ''
     files = 'memory'
 
     def __init__(self, description: Description, columns: Mapping[str, Any]):

@@ -111,10 +111,10 @@ class _Text(Lines):
             # In predictions a line may well have no label.
             batch[self._feature.name] = parts[:, -1:].flat_values
         if label := self._description.label:
-            tf.debugging.Assert(tf.reduce_all(tf.equal(parts.row_lengths(), 2)), ['a line without separator'])
+            values.ensure(tf.reduce_all(tf.equal(parts.row_lengths(), 2)), 'a line without separator')
             given = parts[:, :1].flat_values
             if label.dtype != 'string':
                 given = tf.strings.to_number(given, tf.int64 if label.is_whole else tf.as_dtype(label.dtype))
             batch[label.name] = given
-        tf.debugging.Assert(tf.reduce_all(self.there(batch[self._feature.name])), ['no text'])
+        values.ensure(tf.reduce_all(self.there(batch[self._feature.name])), 'no text')
         return values.example(self._description, batch)

@@ -23,6 +23,7 @@ def bag_of_embeddings_model_fn(
     max_words: int = 256,
     embedding_size: int = 32,
     hidden_units: Sequence[int] = (),
+    word_dropout: float = 0.0,
     dropout: float = 0.0,
 ) -> tf.estimator.EstimatorSpec:
     """Predicts by the mean of the embeddings of the words of a text (Joulin et al., 2017).
@@ -35,6 +36,7 @@ def bag_of_embeddings_model_fn(
         max_words: What a text has beyond so many is left out.
         embedding_size: Columns of an embedding, where the description does not say.
         hidden_units: Width of each rectified linear layer between the mean and the logits.
+        word_dropout: Share of the words left out in training (Iyyer et al., 2015, section 3.1).
         dropout: Share of the mean, and of the outputs of each such layer, set to 0 in training.
 
     Returns:
@@ -46,9 +48,9 @@ def bag_of_embeddings_model_fn(
     description = inputs.description_for('bag_of_embeddings_model_fn')
     head = head_of(description)
     feature, texts = inputs.only_text(features, description, 'bag_of_embeddings_model_fn')
-    ids = _ids(feature, words(texts), max_words, ngrams)
-    category = inputs.Category(feature.name, ids, feature.ids)
     is_training = mode == tf.estimator.ModeKeys.TRAIN
+    ids = _ids(feature, words(texts), max_words, ngrams, word_dropout if is_training else 0.0)
+    category = inputs.Category(feature.name, ids, feature.ids)
     net = inputs.embedding(category, feature.embedding_size or embedding_size)
     net = layers.hidden(layers.drop(net, dropout, is_training), hidden_units, dropout, is_training)
     return head.spec(mode, layers.dense(net, head.size, 'logits'), labels, training.minimize)
@@ -64,6 +66,7 @@ def transformer_model_fn(
     encoder_layers: int = 2,
     heads: int = 4,
     inner_size: int = 128,
+    word_dropout: float = 0.0,
     dropout: float = 0.1,
 ) -> tf.estimator.EstimatorSpec:
     """Predicts from a text by a small encoder of Vaswani et al., 2017, section 3, and the mean of what it makes.
@@ -79,6 +82,7 @@ def transformer_model_fn(
         encoder_layers: Number of layers, each of an attention and a feed-forward network.
         heads: Number of attention heads, a divisor of the size.
         inner_size: Width of the feed-forward networks.
+        word_dropout: Share of the words left out in training (Iyyer et al., 2015, section 3.1).
         dropout: Share of the embeddings, and of what each attention and network adds, set to 0 in training.
 
     Returns:
@@ -93,7 +97,7 @@ def transformer_model_fn(
     feature, texts = inputs.only_text(features, description, name)
     size = feature.embedding_size or size
     is_training = mode == tf.estimator.ModeKeys.TRAIN
-    ids = _ids(feature, words(texts), max_words, 1)
+    ids = _ids(feature, words(texts), max_words, 1, word_dropout if is_training else 0.0)
     initializer = _v1.truncated_normal_initializer(stddev=size**-0.5)
     rows, known = inputs.lookup(inputs.Category(feature.name, ids, feature.ids), size, 'embeddings', initializer)
     # Section 3.4: the embeddings are multiplied by the root of their size, which makes them as large as the positions.
@@ -116,15 +120,24 @@ def words(texts: tf.Tensor) -> tf.RaggedTensor:
     return tf.strings.split(tf.strings.regex_replace(small, r'[^\pL\pN\pM_]+', ' '))
 
 
-def _ids(feature: Feature, found: tf.RaggedTensor, max_words: int, ngrams: int) -> tf.Tensor:
-    """Returns the ids of the words, and of the n-grams after them, int64 [batch, longest]; -1 where there are none."""
+def _ids(feature: Feature, found: tf.RaggedTensor, max_words: int, ngrams: int, left_out: float) -> tf.Tensor:
+    """Returns the ids of the words, and of the n-grams after them, int64 [batch, longest]; -1 where there are none.
+
+    Args:
+        feature: with the vocabulary or the number of buckets.
+        found: the words of each text.
+        max_words: so many of them are taken.
+        ngrams: how many words an n-gram has at most.
+        left_out: share that gets no id, at random.
+    """
     found = found[:, :max_words]
     if ngrams > 1:
         found = tf.concat([found, *(tf.strings.ngrams(found, n) for n in range(2, ngrams + 1))], axis=1)
     ids = found.with_values(inputs.ids_of(feature, found.values))
     # At least one column, even where no text has a word.
     width = tf.maximum(tf.reduce_max(found.row_lengths(), keepdims=True), 1)
-    return ids.to_tensor(default_value=-1, shape=tf.concat([[-1], width], axis=0))
+    ids = ids.to_tensor(default_value=-1, shape=tf.concat([[-1], width], axis=0))
+    return tf.where(tf.random.uniform(tf.shape(ids)) < left_out, -tf.ones_like(ids), ids) if left_out else ids
 
 
 def _positions(count: int, size: int) -> tf.Tensor:

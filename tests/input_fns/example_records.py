@@ -16,7 +16,7 @@ def example(**stored: tuple[str, Sequence[Any]]) -> bytes:
 
 
 def of_values(values: Mapping[str, Any]) -> bytes:
-    """Returns a serialized tf.train.Example of values, each a float, an int, a text, bytes or a list of one of these."""
+    """Returns a serialized tf.train.Example of values, each a float, int, text, bytes or a list of one of these."""
     kinds = {float: 'float_list', int: 'int64_list', str: 'bytes_list', bytes: 'bytes_list'}
     stored = {}
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""A small model of any features that `feature_description` can describe, and images; copied beside the files of a test."""
+"""A small model of any features that `feature_description` can describe, and images; copied beside test files."""
 
 import os
 

@@ -111,9 +111,7 @@ def folder_of(name: str) -> str:
 def late(cases: Mapping[str, Case], *names: str) -> dict[str, Case]:
     """Returns cases again, whose bad record shows only when it is read: exit code 1."""
     return {
-        f'{name} late': dataclasses.replace(
-            cases[name], want_code=1, statements=[*cases[name].statements, LATE]
-        )
+        f'{name} late': dataclasses.replace(cases[name], want_code=1, statements=[*cases[name].statements, LATE])
         for name in names
     }
 

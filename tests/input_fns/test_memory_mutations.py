@@ -56,7 +56,9 @@ def column(name, value, want, *statements):
 
 
 def of_file(case):
-    return dataclasses.replace(case, statements=["memory_input_fn.data = @npz_arrays", "npz_arrays.file = '@/a.npz'", *case.statements])
+    return dataclasses.replace(
+        case, statements=['memory_input_fn.data = @npz_arrays', "npz_arrays.file = '@/a.npz'", *case.statements]
+    )
 
 
 MISSING = 'no value; expected a number, or a default in feature_description'
@@ -114,7 +116,7 @@ DATA = {
         f'{NPZ}@/a.npz is no .npz file of arrays: Object arrays cannot be loaded when allow_pickle=False',
     ),
     'two files': Case(
-        lambda folder: (folder / 'b.npz').write_bytes(b''), 2, f"--gin_param #3: npz_arrays.file: 2 files match '@/*.npz'; expected one",
+        lambda folder: (folder / 'b.npz').write_bytes(b''), 2, "--gin_param #3: npz_arrays.file: 2 files match '@/*.npz'; expected one",
         ["npz_arrays.file = '@/*.npz'"],
     ),
 }  # fmt: skip

@@ -112,12 +112,17 @@ GZIP = {
         lambda content: gzip.compress(content[: IN_THE_LAST + 5]), 2, f'@/a.tfrecord: record 5: {CUT}'
     ),
     'gzip damaged': Case(
-        lambda content: gzip.compress(content)[:-8] + bytes(8), 2, '@/a.tfrecord: record 6: cannot be read: CRC check...'
+        lambda content: gzip.compress(content)[:-8] + bytes(8),
+        2,
+        '@/a.tfrecord: record 6: cannot be read: CRC check...',
     ),
 }
 FILE = {
     'empty file': Case(
-        lambda content: b'', 2, '@/a.tfrecord: the file is empty; expected records', ["tfrecord_input_fn.files = '@/a*'"]
+        lambda content: b'',
+        2,
+        '@/a.tfrecord: the file is empty; expected records',
+        ["tfrecord_input_fn.files = '@/a*'"],
     ),
     'no record': Case(
         lambda content: gzip.compress(b''), 2, '@/a.tfrecord: no record', ["tfrecord_input_fn.files = '@/a*'"]
@@ -125,14 +130,18 @@ FILE = {
     'CSV': Case(lambda content: b'a,b,c\n1,2,3\n' * 9, 2, '@/a.tfrecord: record 1: damaged: ...'),
     'three bytes': Case(lambda content: b'a,b', 2, f'@/a.tfrecord: record 1: {CUT}'),
     'zlib': Case(
-        lambda content: file_of(FIRST, 'ZLIB'), 2,
+        lambda content: file_of(FIRST, 'ZLIB'),
+        2,
         '@/a.tfrecord: record 1: compressed by zlib; expected gzip or no compression',
     ),
     'xz': Case(
         lambda content: b'\xfd7zXZ\0' + content, 2, '@/a.tfrecord: compressed by xz; expected gzip or no compression'
     ),
     'vanishes': Case(
-        same, 1, '@/b.tfrecord: record 1: cannot be read: ...', ['experiment.hooks = [@Once()]', "Once.path = '@/b.tfrecord'"]
+        same,
+        1,
+        '@/b.tfrecord: record 1: cannot be read: ...',
+        ['experiment.hooks = [@Once()]', "Once.path = '@/b.tfrecord'"],
     ),
 }
 LEGAL = {

@@ -137,20 +137,15 @@ def test_learns_and_serves_text(model_fn, tmp_path):
         assert session.run(signature.outputs['classes'].name, given).tolist() == [b'y', b'z']
 
 
-def test_dropout_is_for_training_alone():
+@pytest.mark.parametrize('kind', ['dropout', 'word_dropout'])
+def test_dropout_is_for_training_alone(kind):
     with harness.bound(HASHED, LABEL):
         for model_fn in MODELS:
+            arguments = {'values': {'embeddings/text': some(1000, 8)}, 'fetch': lambda spec: spec.loss}
+            arguments |= {'dropout': 0.0, 'word_dropout': 0.0}
             losses = [
-                harness.run(
-                    model_fn,
-                    {'text': ['a b c']},
-                    [1],
-                    mode,
-                    fetch=lambda spec: spec.loss,
-                    dropout=dropout,
-                    values={'embeddings/text': some(1000, 8)},
-                )
-                for mode, dropout in (('eval', 0.9), ('eval', 0.0), ('train', 0.9))
+                harness.run(model_fn, {'text': ['a b c']}, [1], mode, **arguments | {kind: share})
+                for mode, share in (('eval', 0.9), ('eval', 0.0), ('train', 0.9))
             ]
             assert losses[0] == losses[1] != losses[2]
 
