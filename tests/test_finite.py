@@ -16,6 +16,8 @@ from tests import plain, program
 from tests.finite_module import GOING_GIN
 from tests.program import bind
 
+pytestmark = pytest.mark.once('newest')
+
 v1 = tf.compat.v1
 
 FILES = {
@@ -199,7 +201,6 @@ CLUSTERS = {
 }
 
 
-@pytest.mark.once('newest')
 @pytest.mark.parametrize('tasks', CLUSTERS)
 def test_a_cluster_ends_with_its_last_finite_checkpoint(runs, tasks):
     directory, _, _ = runs

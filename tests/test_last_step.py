@@ -11,6 +11,8 @@ from tests import plain, program
 from tests.finite_module import GOING_GIN
 from tests.program import bind
 
+pytestmark = pytest.mark.once('newest')
+
 v1 = tf.compat.v1
 
 FILES = {

@@ -4,6 +4,8 @@ import pytest
 
 from tests.model_fns import harness, mirrored
 
+pytestmark = pytest.mark.once('newest')
+
 
 @pytest.fixture(scope='module')
 def said(tmp_path_factory):
