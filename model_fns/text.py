@@ -109,8 +109,9 @@ def transformer_model_fn(
             net += layers.drop(attended, dropout, is_training)
             inner = layers.dense(layers.layer_normalization(net, 'normalised_1'), inner_size, 'inner')
             net += layers.drop(layers.dense(tf.nn.relu(inner), size, 'outer'), dropout, is_training)
-    net = layers.layer_normalization(net, 'normalised')
+    # Normalised only now: a word that says nothing has little weight in the mean.
     mean = tf.reduce_sum(net * known, axis=1) / tf.maximum(tf.reduce_sum(known, axis=1), 1.0)
+    mean = layers.layer_normalization(mean, 'normalised')
     return head.spec(mode, layers.dense(mean, head.size, 'logits'), labels, training.minimize)
 
 

@@ -23,7 +23,7 @@ CONFIGS = {
     'census_deepfm': (baselines.census, 3000, 0.0),
     'census_dcn': (baselines.census, 3000, 0.0),
     'library_docs': (baselines.library_docs, 600, 0.0),
-    'library_docs_transformer': (baselines.library_docs, 600, 0.03),
+    'library_docs_transformer': (baselines.library_docs, 600, 0.01),
 }
 MIRRORED = 'penguins, mirrored'
 

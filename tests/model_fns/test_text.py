@@ -92,7 +92,7 @@ def test_transformer():
             heads.append(scores / scores.sum(axis=1, keepdims=True) @ worth[:, head])
         net = net + np.concatenate(heads, axis=1) @ kernels['attended']
         net = net + np.maximum(normalised(net) @ kernels['inner'], 0) @ kernels['outer']
-        assert prediction == pytest.approx((normalised(net).mean(axis=0) @ some(4, 1))[0], rel=1e-3, abs=1e-5)
+        assert prediction == pytest.approx((normalised(net.mean(axis=0)) @ some(4, 1))[0], rel=1e-3, abs=1e-5)
 
 
 @pytest.mark.parametrize('model_fn', MODELS, ids=lambda model_fn: model_fn.__name__)
