@@ -21,6 +21,7 @@ OUT_OF_VOCABULARY = ('bucket', 'ignore', 'error')
 _NUMBER = re.compile(r'\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*', re.ASCII)
 _WHOLE_NUMBER = re.compile(r'\s*-?\d+\s*', re.ASCII)
 _LONGEST_NUMBER = 31
+_NUMBERS = (float, int)  # those that need not be looked at twice
 _SHOWN = 40  # characters of a value that is shown in an error
 _NAMED = 10  # words of a vocabulary that are named in an error
 _LOOKED_THROUGH = 1000  # words among which the nearest is looked for
@@ -72,7 +73,7 @@ class Feature:
             return len(self.boundaries) + 1
         return self.hash_buckets or self.num_buckets
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         """Number of values of one example."""
         return math.prod(self.shape)
@@ -129,7 +130,7 @@ class Feature:
                 return 'expected text'
             elif not value.isascii() and re.search('[\ud800-\udfff]', value):
                 return 'expected text without halves of characters'
-        elif isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        elif type(value) not in _NUMBERS and not _is_number(value):
             return f'expected {self._expected}'
         elif not self.is_whole:
             # What is rounded to the largest number is that number.
@@ -147,7 +148,7 @@ class Feature:
             return f'expected one of {names}{hint}'
         return None
 
-    @property
+    @functools.cached_property
     def is_whole(self) -> bool:
         """Whether it is a whole number."""
         return self.dtype.startswith('int')
@@ -270,6 +271,10 @@ def shown(value: Any) -> str:
     # NumPy's numbers show their type in repr.
     text = str(value) if isinstance(value, numbers.Number | np.generic) else repr(value)
     return text if len(text) <= _SHOWN else f'{text[:_SHOWN]}...'
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
 
 
 def _rounded(value: Any, dtype: str) -> np.generic:

@@ -223,6 +223,7 @@ class _Csv(Lines):
                 if column in self._feature:
                     raise UserError(f'{binding}: column {column!r} is of {self._feature[column].name!r} already')
                 self._feature[column] = feature
+        self._places = [(place, self._feature[name]) for place, name in enumerate(header) if name in self._feature]
 
     def is_blank(self, line):
         return not line
@@ -238,15 +239,15 @@ class _Csv(Lines):
         fields = self._splitter.fields(text)
         if len(fields) != len(self._columns):
             raise ValueError(f'{len(fields)} fields; expected {len(self._columns)}')
-        for column, field in zip(self._columns, fields, strict=True):
-            if feature := self._feature.get(column):
-                try:
-                    if not field or field == self._na_value:
-                        self.missing(feature)
-                    else:
-                        feature.from_text(field)
-                except ValueError as error:
-                    raise ValueError(f'column {column!r}: {error}') from None
+        for place, feature in self._places:
+            field = fields[place]
+            try:
+                if not field or field == self._na_value:
+                    self.missing(feature)
+                else:
+                    feature.from_text(field)
+            except ValueError as error:
+                raise ValueError(f'column {self._columns[place]!r}: {error}') from None
 
     def parse(self, lines):
         lines = self.filled(lines)

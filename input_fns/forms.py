@@ -96,8 +96,8 @@ class Form:
         """Returns whether any record falls to an input pipeline to which every n-th element of `dataset` falls."""
         return True
 
-    def with_records(self, batches: tf.data.Dataset) -> tf.data.Dataset:
-        """Returns the batches that hold a record, and not only what `parse` leaves out."""
+    def with_records(self, batches: tf.data.Dataset, endless: bool) -> tf.data.Dataset:
+        """Returns the batches that hold a record, not only what `parse` leaves out; there are `endless` many or some."""
         return batches
 
     def parse(self, records: tf.Tensor) -> Any:
@@ -146,9 +146,12 @@ class Lines(Form):
         except BadFile:
             return True
 
-    def with_records(self, batches):
+    def with_records(self, batches, endless):
         """See `Form`."""
-        return batches.filter(as_it_is(lambda lines: tf.reduce_any(self.there(lines))))
+        batches = batches.filter(as_it_is(lambda lines: tf.reduce_any(self.there(lines))))
+        # After a filter it is not known that there is no end.
+        known = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+        return batches.apply(known) if endless else batches
 
     def filled(self, lines: tf.Tensor) -> tf.Tensor:
         """Returns the lines of a batch that are not blank."""

@@ -2,7 +2,7 @@
 
 import collections
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gin
@@ -78,12 +78,13 @@ class _JsonLines(Lines):
         super().__init__()
         self._description = description
 
-    def check(self, record: bytes) -> list[list[Any]]:
-        """Returns the values of each feature."""
+    def check(self, record: bytes) -> None:
         found = _object(record)
-        return [self._values(feature, found) for feature in self._description.all]
+        for feature in self._description.all:
+            self._values(feature, found)
 
     def _values(self, feature: Feature, found: dict[str, Any]) -> list[Any]:
+        """Returns the values of a feature."""
         value = found.get(feature.name)
         try:
             if value is None:
@@ -98,7 +99,8 @@ class _JsonLines(Lines):
 
     def parse(self, lines):
         wanted = self._description.all
-        arrays = tf.numpy_function(self._arrays, [lines], [tf.as_dtype(feature.dtype) for feature in wanted])
+        dtypes = [tf.int64 if feature.is_whole else tf.as_dtype(feature.dtype) for feature in wanted]
+        arrays = tf.numpy_function(self._arrays, [lines], dtypes)
         batch = {}
         for feature, array in zip(wanted, arrays, strict=True):
             array.set_shape([None, *feature.shape])
@@ -106,16 +108,21 @@ class _JsonLines(Lines):
         return values.example(self._description, batch)
 
     def _arrays(self, lines: np.ndarray) -> list[np.ndarray]:
-        rows = [self.check(line) for line in lines if not self.is_blank(line)]
-        arrays = []
-        for feature, column in zip(self._description.all, zip(*rows, strict=True), strict=True):
-            flat = [one for values in column for one in values]
-            if feature.dtype == 'string':
-                array = np.array([one.encode() for one in flat], object)
-            else:
-                array = np.array(flat, feature.dtype)
-            arrays.append(array.reshape(len(rows), *feature.shape))
-        return arrays
+        rows = [_object(line) for line in lines if not self.is_blank(line)]
+        with np.errstate(over='ignore'):  # `values.example` finds what has become infinite
+            return [self._array(feature, rows) for feature in self._description.all]
+
+    def _array(self, feature: Feature, rows: Sequence[dict[str, Any]]) -> np.ndarray:
+        flat = [row.get(feature.name) for row in rows]
+        # Values that are what they should be need no look at each; whether they are in range is looked at in the graph.
+        kinds = {str} if feature.dtype == 'string' else {int} if feature.is_whole else {int, float}
+        if feature.shape or not kinds.issuperset(map(type, flat)):
+            flat = [one for row in rows for one in self._values(feature, row)]
+        if feature.dtype == 'string':
+            array = np.array([one.encode() for one in flat], object)
+        else:
+            array = np.array(flat, np.int64 if feature.is_whole else feature.dtype)
+        return array.reshape(len(rows), *feature.shape)
 
 
 def _object(record: bytes) -> dict[str, Any]:
@@ -125,7 +132,7 @@ def _object(record: bytes) -> dict[str, Any]:
         ValueError: it holds none.
     """
     try:
-        found = json.loads(record.decode(), object_pairs_hook=_once)
+        found = _DECODER.decode(record.decode())
     except UnicodeDecodeError as error:
         raise ValueError(f'no UTF-8 text at byte {error.start + 1}') from None
     except json.JSONDecodeError as error:
@@ -143,6 +150,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = next(name for name, count in collections.Counter(name for name, _ in pairs).items() if count > 1)
         raise ValueError(f'key {repeated!r} occurs twice')
     return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)
 
 
 def _flat(value: Any, shape: tuple[int, ...]) -> list[Any]:

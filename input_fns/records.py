@@ -99,9 +99,8 @@ def examples(
     parse = as_it_is(form.parse)
     if form.batched:
         # Batched first: decode_csv takes a batch of lines in one call, 14 times as fast as line by line (39 columns).
-        parsed = form.with_records(records.batch(batch_size)).map(parse, num_parallel_calls=tf.data.AUTOTUNE)
-        if repeat:  # else the filter would hide it
-            parsed = parsed.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+        batches = form.with_records(records.batch(batch_size), repeat)
+        parsed = batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     else:
         parsed = records.map(parse, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size)
     return parsed.prefetch(tf.data.AUTOTUNE)

@@ -81,6 +81,7 @@ class _TFRecord(Form):
         super().__init__()
         self._description = description
         self._parsing = {feature.name: feature.parsing for feature in description.all}
+        self._kinds = [(feature, _kind(feature)) for feature in description.all]
 
     def dataset(self, path, compression):
         return tf.data.TFRecordDataset(path, compression)
@@ -133,23 +134,21 @@ class _TFRecord(Form):
         # It differs in what follows its context, which an Example would hold features in.
         if not stored and tf.train.SequenceExample.FromString(record).feature_lists.feature_list:
             raise ValueError('a tf.train.SequenceExample; expected tf.train.Example')
-        for feature in self._description.all:
+        for feature, kind in self._kinds:
             try:
                 # Not stored[name]: that would add what is not there.
-                self._check(feature, stored.get(feature.name))
+                self._check(feature, kind, stored.get(feature.name))
             except ValueError as error:
                 hint = '' if feature.name in stored else nearest(feature.name, stored)
                 raise ValueError(f'feature {feature.name!r}: {error}{hint}') from None
 
-    def _check(self, feature: Feature, stored: tf.train.Feature | None) -> None:
-        kind = stored.WhichOneof('kind') if stored is not None else None
-        if kind is None:
+    def _check(self, feature: Feature, kind: str, stored: tf.train.Feature | None) -> None:
+        found = stored.WhichOneof('kind') if stored is not None else None
+        if found is None:
             self.missing(feature)
             return
-        dtype = self._parsing[feature.name].dtype
-        wanted = 'float_list' if dtype.is_floating else 'int64_list' if dtype.is_integer else 'bytes_list'
-        if kind != wanted:
-            raise ValueError(f'{kind}; expected {wanted} ({_KINDS[wanted]}) for dtype {feature.dtype}')
+        if found != kind:
+            raise ValueError(f'{found}; expected {kind} ({_KINDS[kind]}) for dtype {feature.dtype}')
         held = getattr(stored, kind).value
         if len(held) != feature.size:
             raise ValueError(f'{len(held)} values; expected {feature.size}')
@@ -158,6 +157,11 @@ class _TFRecord(Form):
 
     def parse(self, examples):
         return values.example(self._description, tf.io.parse_example(examples, self._parsing))
+
+
+def _kind(feature: Feature) -> str:
+    """Returns the kind of list that holds a feature's values."""
+    return 'bytes_list' if feature.dtype == 'string' else 'int64_list' if feature.is_whole else 'float_list'
 
 
 def _is_zlib(path: str) -> bool:

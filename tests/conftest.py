@@ -20,8 +20,7 @@ def clean_gin():
     """Leaves gin's configuration, which is global, empty for the next test."""
     gin.clear_config()
     yield
-    with gin.unlock_config():
-        gin.clear_config()
+    gin.clear_config()  # also unlocks it: else a test that follows could not import a module with configurables
 
 
 @pytest.fixture

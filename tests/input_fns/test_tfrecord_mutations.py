@@ -103,7 +103,10 @@ BAD = {
 }  # fmt: skip
 GZIP = {
     'gzip cut short': Case(
-        lambda content: gzip.compress(content)[:-30], 2, '@/a.tfrecord: record 3: the gzip file is cut short'
+        # Stored as it is: how far a compressed record would reach goes by the order of its features, which varies.
+        lambda content: gzip.compress(content, 0)[:-30],
+        2,
+        '@/a.tfrecord: record 5: the gzip file is cut short',
     ),
     'gzip without its end': Case(
         lambda content: gzip.compress(content)[:-8], 2, '@/a.tfrecord: record 6: the gzip file is cut short'
