@@ -97,7 +97,7 @@ class Form:
         return True
 
     def with_records(self, batches: tf.data.Dataset, endless: bool) -> tf.data.Dataset:
-        """Returns the batches that hold a record, not only what `parse` leaves out; there are `endless` many or some."""
+        """Returns the batches that hold more than what `parse` leaves out, of `endless` many or of some."""
         return batches
 
     def parse(self, records: tf.Tensor) -> Any:

@@ -1,7 +1,6 @@
 """A record that Python finds good TensorFlow reads, as the same values; one that Python finds bad it does not."""
 
 import dataclasses
-
 import random
 import re
 
