@@ -86,13 +86,17 @@ class LocalCluster:
 
     def __exit__(self, *_: object) -> None:
         if self.launcher.poll() is None:
-            self.launcher.send_signal(signal.SIGKILL)
-            for path in self._run.glob('*.json'):
-                with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                    record = json.loads(path.read_text())
-                    if record['state'] not in ENDED:  # else another process may have its id now
-                        os.kill(record['pid'], signal.SIGKILL)
-            self.launcher.communicate(timeout=30)
+            self._kill()
+
+    def _kill(self) -> tuple[str, str]:
+        """Kills the launcher and all tasks; returns what the launcher had printed."""
+        self.launcher.send_signal(signal.SIGKILL)
+        for path in self._run.glob('*.json'):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                record = json.loads(path.read_text())
+                if record['state'] not in ENDED:  # else another process may have its id now
+                    os.kill(record['pid'], signal.SIGKILL)
+        return self.launcher.communicate(timeout=30)
 
     def record(self, task: str) -> dict[str, Any]:
         """Returns what a task ('worker:1') has last written of itself to the ledger, {} while there is nothing."""
@@ -127,9 +131,11 @@ class LocalCluster:
         try:
             out, err = self.launcher.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            self.__exit__()
-            tails = (f'--- {task}\n{_tail(text)}' for task, text in self._logs().items())
-            raise AssertionError('\n'.join([f'not done within {timeout} s', *tails])) from None
+            states = {task: self.record(task).get('state') for task in self._logs()}
+            out, err = self._kill()
+            logs = {'launcher': out + err, **self._logs()}
+            tails = (f'--- {name}\n{_tail(text)}' for name, text in logs.items())
+            raise AssertionError('\n'.join([f'not done within {timeout} s: {states}', *tails])) from None
         return Result(self.launcher.returncode, out, err, _table(out), self._logs())
 
     def _logs(self) -> dict[str, str]:

@@ -55,10 +55,10 @@ STRICTER = re.compile(r'\s*[+-]?0[xX].*|\s+|\s*\+\d+\s*|.{32,}', re.DOTALL)
 
 
 def cells(seed):
-    """Returns the cells that are known to be of interest, and some hundreds that are made of pieces of them."""
+    """Returns the cells that are known to be of interest, and some more that are made of pieces of them."""
     draw = random.Random(seed)
     pieces = ['1', '0', '9', '.', 'e', '-', '+', ' ', '\t', 'x', '\x0b', '\x0c', 'E', '_', 'é', '12', '5']
-    return [*CELLS, *(''.join(draw.choices(pieces, k=draw.randrange(1, 6))) for _ in range(300))]
+    return [*CELLS, *(''.join(draw.choices(pieces, k=draw.randrange(1, 6))) for _ in range(100))]
 
 
 def reader(form):
@@ -140,7 +140,7 @@ def test_csv_fields():
         b'\xed\xa0\x80',
     ]
     good = 0
-    for _ in range(3000):
+    for _ in range(1500):
         line = b''.join(draw.choices(pieces, k=draw.randrange(1, 9)))
         found = read(line)
         assert accepted(form, line) == (found is not None), line
@@ -148,7 +148,7 @@ def test_csv_fields():
             fields = _Splitter(',').fields(line.decode())
             assert [found[name] for name in 'abc'] == [[b'' if it == 'NA' else it.encode()] for it in fields], line
             good += 1
-    assert good > 50
+    assert good > 25
 
 
 @pytest.mark.parametrize('header', [True, False])
@@ -160,7 +160,7 @@ def test_lines(tmp_path, header):
     form, draw, path = Plain(), random.Random(5), tmp_path / 'a.txt'
     form.header = header
     pieces = [b'\n', b'\n', b'\r\n', b'a', b'bc', b' ', b'\t', b'\x0b', b'\0', b'\xef\xbb\xbf', b'\xff', b'\x1c']
-    for _ in range(300):
+    for _ in range(80):
         path.write_bytes(b'first' + b''.join(draw.choices(pieces, k=draw.randrange(12))))
         if draw.random() < 0.3:
             path.write_bytes(path.read_bytes().removeprefix(b'first'))
@@ -184,7 +184,7 @@ def test_examples(feature):
         'bytes_list': [b'', b'a', 'é'.encode(), b'\xff', b'none', b' ', b'cat', b'dog'],
     }
     good = 0
-    for _ in range(400):
+    for _ in range(150):
         kind = draw.choice(list(held))
         if draw.random() < 0.6:
             kind = 'bytes_list' if feature.dtype == 'string' else 'int64_list' if feature.is_whole else 'float_list'
@@ -205,7 +205,7 @@ def test_examples(feature):
         cut = record[: draw.randrange(len(record))]
         # TensorFlow reads what is before the cut.
         assert not accepted(form, cut) or read(cut) is not None, cut
-    assert good > 10
+    assert good > 4
 
 
 def given_bytes(feature, value):
@@ -268,8 +268,8 @@ def test_text(label, predicts):
         b'\x0b',
     ]
     lines = [f'{cell}\t{text}'.encode() for cell in CELLS for text in ('so', ' ', '')]
-    lines += [b''.join(draw.choices(pieces, k=draw.randrange(1, 7))) for _ in range(500)]
-    lines += [b'dog\t' + line for line in lines[-300:]]
+    lines += [b''.join(draw.choices(pieces, k=draw.randrange(1, 7))) for _ in range(150)]
+    lines += [b'dog\t' + line for line in lines[-100:]]
     good = 0
     for line in lines:
         if form.is_blank(line):

@@ -46,9 +46,7 @@ def of_a_cluster_test(input_context=None, repeat=True):
     ('model', 'module', 'bindings', 'cluster'),
     [
         ('bag_of_embeddings_model_fn', 'text', TEXT, 'chief:1,worker:1'),
-        ('transformer_model_fn', 'text', TEXT, 'chief:1,worker:1'),
         ('residual_model_fn', 'residual', IMAGE + PENALTIES, 'chief:1,worker:1'),
-        ('wide_deep_model_fn', 'deep', TABULAR, 'chief:1,worker:1'),
         ('wide_deep_model_fn', 'deep', TABULAR + PENALTIES, 'chief:1,ps:2'),
         ('deepfm_model_fn', 'interactions', TABULAR + 'deepfm_model_fn.embedding_size = 4\n', 'chief:1,worker:1,ps:2'),
     ],
