@@ -33,6 +33,7 @@ NODE = "Graph execution error:\n\nDetected at node 'Get' defined at (most recent
         (f'{NODE}evl.csv; No such file\n\t [[{{{{node Get}}}}]]', 'OpError: evl.csv; No such file'),
         ('Graph execution error:\n\nno number: a\n\t [[{{node Cast}}]]\n\t [[Get]]', 'OpError: no number: a'),
         ('{{function_node f}} bad cell\n\nOriginal stack trace for x:\n  File y', 'OpError: bad cell'),
+        ('From /job:worker/replica:0/task:0:\nbad cell', 'OpError: bad cell'),
         ('', 'OpError: no message'),
     ],
 )
@@ -44,3 +45,5 @@ def test_what_a_tensorflow_error_says(message, want):
     error.message = message
     assert tensorflow_message(error) == want
     assert tensorflow_message(KeyError('x')) is None
+    error.message = 'From /job:a:\nAborted by: Shape mismatch in the collective instance 1.\n'
+    assert 'instance 1. (where a gradient is sparse, ' in tensorflow_message(error)
