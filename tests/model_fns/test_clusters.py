@@ -25,7 +25,10 @@ TEXT = "feature_description.features = {'text': {'hash_buckets': 50, 'embedding_
 TABULAR = "feature_description.features = {'x': {}, 'number': {'num_buckets': 40, 'embedding_size': 4}}\n"
 PENALTIES = 'optimization.weight_decay = 0.01\noptimization.l2 = 0.01\n'
 IMAGE = 'residual_model_fn.filters = [2, 4]\nresidual_model_fn.max_value = 1.0\n'
-MODULE = """
+# Last, for the packages that are tested are those that are installed.
+MODULE = f"""
+import sys
+sys.path.append({str(program.TESTS.parent)!r})
 import gin
 from tests.model_fns import mirrored
 
