@@ -9,11 +9,6 @@ import re
 import traceback
 from collections.abc import Iterable
 
-_SPARSE_HINT = (
-    ' (where a gradient is sparse, as that of an embedding is, its length goes by the batch, and tasks add up '
-    'those of one length only: apply tf.convert_to_tensor(gradient) instead)'
-)
-
 
 class TrainerError(Exception):
     """A failure that a restart cannot mend: exit code 1, one line, no traceback."""
@@ -85,5 +80,4 @@ def tensorflow_message(error: BaseException) -> str | None:
     # Where the node was made, which stands before what went wrong.
     message = re.sub(r'Graph execution error:|Detected at node.*?\nNode: \S+', ' ', message, flags=re.DOTALL)
     lines = [' '.join(line.split()) for line in message.splitlines() if line.strip()]
-    hint = _SPARSE_HINT if 'Shape mismatch in the collective' in message else ''
-    return f'{type(error).__name__}: {lines[0] if lines else "no message"}{hint}'
+    return f'{type(error).__name__}: {lines[0] if lines else "no message"}'

@@ -13,17 +13,6 @@ def weights(variables: Sequence[tf.Variable]) -> list[tf.Variable]:
     return [variable for variable in variables if variable.shape.rank >= 2]
 
 
-def as_replicas_add_up(gradients: Gradients) -> Gradients:
-    """Returns gradients in a form that the strategy adds up.
-
-    Between tasks TensorFlow (2.15 to 2.21) adds up sparse ones of one length only, and the length goes by what is in a
-    batch: there they become dense.
-    """
-    if not replicas.of_several_tasks():
-        return gradients
-    return [(tf.convert_to_tensor(gradient), variable) for gradient, variable in gradients]
-
-
 def clipped(gradients: Gradients, norm: float) -> Gradients:
     """Returns the gradients, scaled down where the norm over all variables is larger (Pascanu et al., 2013).
 

@@ -18,12 +18,6 @@ def several() -> bool:
     return tf.distribute.get_strategy().num_replicas_in_sync > 1
 
 
-def of_several_tasks() -> bool:
-    """Returns whether some of these replicas are on other tasks."""
-    strategy = tf.distribute.get_strategy()
-    return several() and len(strategy.extended.worker_devices) < strategy.num_replicas_in_sync
-
-
 def summed(values: _Values) -> _Values:
     """Returns the sum over the replicas of each value, the same on each replica; without a gradient.
 

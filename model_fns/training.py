@@ -130,7 +130,6 @@ class Optimization:
         if self._takes_rate and counts:
             _v1.summary.scalar('learning_rate', rate)
         found = [(each, its) for each, its in optimizer.compute_gradients(loss, variables) if each is not None]
-        found = gradients.as_replicas_add_up(found)
         if self.clip_norm is not None:
             found = gradients.clipped(found, self.clip_norm)
         with tf.control_dependencies([gradients.decay(found, rate * self.weight_decay)] if self.weight_decay else []):

@@ -17,13 +17,12 @@ experiment.eval_input_fn = @eval/of_a_cluster_test
 eval/of_a_cluster_test.repeat = False
 experiment.max_steps = 12
 feature_description.label = {{'label': {{'num_buckets': 3}}}}
-optimization.clip_norm = 1.0
 parameter_server.min_slice_size = 300
 RunConfig.tf_random_seed = 1
 """
 TEXT = "feature_description.features = {'text': {'hash_buckets': 50, 'embedding_size': 4}}\n"
 TABULAR = "feature_description.features = {'x': {}, 'number': {'num_buckets': 40, 'embedding_size': 4}}\n"
-PENALTIES = 'optimization.weight_decay = 0.01\noptimization.l2 = 0.01\n'
+PENALTIES = 'optimization.clip_norm = 1.0\noptimization.weight_decay = 0.01\noptimization.l2 = 0.01\n'
 IMAGE = 'residual_model_fn.filters = [2, 4]\nresidual_model_fn.max_value = 1.0\n'
 # Last, for the packages that are tested are those that are installed.
 MODULE = f"""
@@ -49,6 +48,7 @@ def of_a_cluster_test(input_context=None, repeat=True):
     ('model', 'module', 'bindings', 'cluster'),
     [
         ('bag_of_embeddings_model_fn', 'text', TEXT, 'chief:1,worker:1'),
+        ('bag_of_embeddings_model_fn', 'text', TEXT + 'optimization.clip_norm = 1.0\n', 'chief:1,worker:1'),
         ('residual_model_fn', 'residual', IMAGE + PENALTIES, 'chief:1,worker:1'),
         ('wide_deep_model_fn', 'deep', TABULAR + PENALTIES, 'chief:1,ps:2'),
         ('deepfm_model_fn', 'interactions', TABULAR + 'deepfm_model_fn.embedding_size = 4\n', 'chief:1,worker:1,ps:2'),
