@@ -11,8 +11,10 @@ import gin
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError, nearest
 from estimator_trainer.features import DTYPES, OUT_OF_VOCABULARY, Cross, Description, Feature, shown
+from estimator_trainer.files import no_file
 from estimator_trainer.gin_config.sources import INSTALL_ROOT
 
+_LARGEST = 2**31 - 1  # rows of a variable that TensorFlow can make
 _FEATURE = 'feature_description.features'
 _CROSS = 'feature_description.crosses'
 _LABEL = 'feature_description.label'
@@ -98,6 +100,8 @@ def _named(binding: str, entries: Any) -> list[tuple[str, dict[str, Any]]]:
             count = fields.get(key)
             if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
                 raise UserError(f'{where}: {key} is {shown(count)}; expected a whole number of at least 1')
+            if count is not None and count > _LARGEST:
+                raise UserError(f'{where}: {key} is {count}; expected at most {_LARGEST}')
         result.append((name, {key: value for key, value in fields.items() if value is not None}))
     return result
 
@@ -233,6 +237,8 @@ def _words(where: str, path: str, dtype: str | None) -> tuple[str | int, ...]:
     """
     places = [path] if '://' in path else list(dict.fromkeys([path, os.path.join(INSTALL_ROOT, path)]))
     found = next((place for place in places if tf.io.gfile.exists(place) and not tf.io.gfile.isdir(place)), None)
+    if what := no_file(found or path):
+        raise UserError(f'{where}: the vocabulary file {found or path!r} is {what}; expected a file')
     if found is None:
         raise UserError(f'{where}: no vocabulary file {" or ".join(map(repr, places))}')
     try:

@@ -2,10 +2,19 @@
 
 import contextlib
 import os
+import stat
 import tempfile
 
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
+
+_NO_FILES = (
+    (stat.S_ISDIR, 'a directory'),
+    (stat.S_ISFIFO, 'a pipe'),
+    (stat.S_ISSOCK, 'a socket'),
+    (stat.S_ISCHR, 'a device'),
+    (stat.S_ISBLK, 'a device'),
+)
 
 
 def makedirs(path: str) -> None:
@@ -28,6 +37,15 @@ def check_writable(path: str, where: str) -> None:
         tempfile.TemporaryFile(dir=there).close()
     except OSError as error:
         raise UserError(f'{where}: {path}: cannot write to {there}: {error.strerror}') from None
+
+
+def no_file(path: str) -> str | None:
+    """Returns what a local path is if it is no file ('a directory', 'a pipe' ...), which nobody could read twice."""
+    try:
+        mode = 0 if '://' in path else os.stat(path).st_mode
+    except (OSError, ValueError):
+        return None
+    return next((what for is_it, what in _NO_FILES if is_it(mode)), None)
 
 
 def read(path: str) -> str:

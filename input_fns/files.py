@@ -1,10 +1,12 @@
 """Where input files are looked for: as given, then beside the installed packages."""
 
+import itertools
 import os
 from collections.abc import Iterable
 
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError, nearest
+from estimator_trainer.files import no_file
 
 # The parent of this package: the checkout, or site-packages once installed, where the data files lie under the same
 # names. So 'input_fns/data/penguins/train.csv' is found from any working directory.
@@ -26,7 +28,7 @@ def find(files: str | Iterable[str], binding: str) -> list[str]:
         list. A file that two patterns match is listed once.
 
     Raises:
-        UserError: `files` is empty, or a path does not exist, or a pattern matches nothing.
+        UserError: `files` is empty, or a path does not exist or is no file, or a pattern matches nothing.
     """
     patterns = [files] if isinstance(files, str) else list(files)
     if not patterns:
@@ -43,6 +45,9 @@ def find(files: str | Iterable[str], binding: str) -> list[str]:
         hint = nearest(lacking[0], _neighbours(lacking[0])) if lacking else ''
     except UnicodeDecodeError as error:
         raise UserError(f'{binding}: a file whose name is no UTF-8 text: {error.object!r}') from None
+    for path in (*found.values(), *itertools.chain(*map(_places, lacking))):
+        if what := no_file(path):
+            raise UserError(f'{binding}: {path!r} is {what}; expected a file')
     if lacking:
         more = f' (nor {len(lacking) - 1} more: {", ".join(lacking[1:_LISTED])})' if len(lacking) > 1 else ''
         raise UserError(f'{binding}: no file {" or ".join(map(repr, _places(lacking[0])))}{hint}{more}')

@@ -2,13 +2,14 @@
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import gin
 
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError, nearest, tensorflow_message
 from estimator_trainer.feature_description import feature_description
+from estimator_trainer.files import no_file
 from input_fns import records
 from input_fns.files import ROOT
 from input_fns.forms import Form
@@ -132,9 +133,28 @@ def _classes(folder: str) -> list[str]:
 
 def _images(folder: str) -> tuple[list[str], list[str]]:
     """Returns the paths of the images anywhere below a folder, and those of other files."""
-    found = [os.path.join(place, name) for place, _, names in tf.io.gfile.walk(folder) for name in names]
+    found = [os.path.join(place, name) for place, names in _walk(folder) for name in names]
     seen = [path for path in found if '/.' not in path[len(folder) :]]
-    return [path for path in seen if _is_image(path)], [path for path in seen if not _is_image(path)]
+    images = [path for path in seen if _is_image(path)]
+    for path in images:
+        if what := no_file(path):
+            raise UserError(f'{path}: {what}; expected an image')
+    return images, [path for path in seen if not _is_image(path)]
+
+
+def _walk(folder: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields each folder below one, and it, with the names of its files.
+
+    A link is followed, but not to a folder that it lies in: that has the images of other classes, again and again.
+    """
+    if '://' in folder:
+        yield from ((place, names) for place, _, names in tf.io.gfile.walk(folder))
+        return
+    for place, folders, names in os.walk(folder, followlinks=True):
+        here = os.path.join(os.path.realpath(place), '')
+        below = [os.path.join(os.path.realpath(os.path.join(place, name)), '') for name in folders]
+        folders[:] = [name for name, real in zip(folders, below, strict=True) if not here.startswith(real)]
+        yield place, names
 
 
 def _is_image(path: str) -> bool:

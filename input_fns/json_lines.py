@@ -139,6 +139,8 @@ def _object(record: bytes) -> dict[str, Any]:
         raise ValueError(f'no JSON at column {error.colno}: {error.msg}') from None
     except RecursionError:
         raise ValueError('too many brackets within brackets') from None
+    except ValueError as error:
+        raise ValueError('a number of too many digits' if 'set_int_max_str_digits' in str(error) else error) from None
     if not isinstance(found, dict):
         raise ValueError(f'{shown(found)}; expected a JSON object, {{"name": value, ...}}')
     return found

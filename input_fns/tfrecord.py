@@ -97,7 +97,9 @@ class _TFRecord(Form):
             self.check_end(path)  # which knows better if the file was cut short
             if not number and _is_zlib(path):
                 raise BadFile(1, 'compressed by zlib; expected gzip or no compression') from None
-            raise BadFile(number + 1, f'damaged: {error.message}') from None
+            # Of a cut record: "truncated record at 192' failed with Read less bytes than requested".
+            message = error.message.partition("' failed")[0]
+            raise BadFile(number + 1, f'damaged: {message}') from None
         self.check_end(path)
 
     def ends_unseen(self, compression):

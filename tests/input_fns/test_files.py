@@ -13,10 +13,12 @@ PENGUINS = 'input_fns/data/penguins'
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
-    """Every test runs in a folder of its own, with three files in it."""
+    """Every test runs in a folder of its own, with three files, a folder and a pipe in it."""
     monkeypatch.chdir(tmp_path)
     for name in ('b.csv', 'a.csv', 'notes.txt'):
         (tmp_path / name).write_text('x\n1\n')
+    (tmp_path / 'folder').mkdir()
+    os.mkfifo(tmp_path / 'pipe')
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,11 @@ def test_a_name_that_looks_like_a_pattern_is_a_name_where_it_exists(tmp_path):
         (['a.csv', 'none*.csv'], ["no file 'none*.csv' or"]),
         (['aa.csv', 'a.csv', 'no.csv', 'none*.csv'], ["no file 'aa.csv' or", '(nor 2 more: no.csv, none*.csv)']),
         (f'{PENGUINS}/trian.csv', [f"did you mean '{PENGUINS}/train.csv'"]),
-        (PENGUINS, [f"no file '{PENGUINS}' or"]),
+        (PENGUINS, [f"'{ROOT}/{PENGUINS}' is a directory; expected a file"]),
+        ('folder', ["'folder' is a directory; expected a file"]),
+        ('pipe', ["'pipe' is a pipe; expected a file"]),
+        ('p*', ["'pipe' is a pipe; expected a file"]),
+        (['a.csv', '/dev/null'], ["'/dev/null' is a device; expected a file"]),
         ('/nowhere/a.csv', ["no file '/nowhere/a.csv'"]),
     ],
 )

@@ -1,5 +1,6 @@
 """Folders of images that are changed in many ways, through the whole program: what is legal, what is said of the rest."""
 
+import os
 import shutil
 
 import numpy as np
@@ -19,6 +20,13 @@ image_folder_input_fn.shuffle_buffer = 0
 image_folder_input_fn.repeat = False
 feature_description.label = {'species': {'vocabulary': ['cat', 'dog']}}
 """
+
+
+def elsewhere(it):
+    (it / 'dog').rename(it.with_name(f'{it.name}_dogs'))
+    (it / 'dog').symlink_to(f'../{it.name}_dogs')
+
+
 PIXELS = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
 PNG, JPEG = png(PIXELS), jpeg(PIXELS)
 FRAME = np.arange(16, dtype=np.uint8).reshape(4, 4) % 4
@@ -86,6 +94,7 @@ FOLDER = {
     'broken link': folder(
         lambda it: (it / 'dog' / '4.png').symlink_to('nowhere.png'), 2, '@/dog/4.png: no image that can be read: NotFoundError: ...'
     ),
+    'pipe': folder(lambda it: os.mkfifo(it / 'dog' / '4.png'), 2, '@/dog/4.png: a pipe; expected an image'),
     'folder called as an image': folder(lambda it: (it / 'dog' / '4.png').mkdir(), 0, 6),
     'vanishes': Case(
         same, 1, '@/dog/3.png: no image that can be read: NotFoundError: ...',
@@ -107,6 +116,8 @@ LEGAL = {
     'in grey': Case(same, 0, 6, GREY),
     'one pixel': Case(lambda _: png(PIXELS[:1, :1]), 0, 6),
     'large': Case(lambda _: png(np.zeros([300, 200, 3], np.uint8)), 0, 6),
+    'link to the folder above': folder(lambda it: (it / 'dog' / 'all').symlink_to('..'), 0, 6),
+    'class that is a link': folder(elsewhere, 0, 6),
     'capitals': folder(lambda it: (it / 'dog' / '3.png').rename(it / 'dog' / '3.PNG'), 0, 6),
     'folder in a folder': folder(lambda it: shutil.copytree(it / 'cat', it / 'dog' / 'cat'), 0, 9),
     'hidden files': folder(

@@ -64,7 +64,7 @@ BAD = {
     '1e400': key('mass', '1e400', 'inf; expected a finite float32'),
     '1e39': key('mass', '1e39', '1e+39; expected a finite float32'),
     '500 digits': key('mass', '9' * 500, f'{"9" * 40}...; expected a finite float32'),
-    '5000 digits': unlike(LAST.replace('11', '9' * 5000), 'Exceeds the limit (4300 digits) for integer string conversion: ...'),
+    '5000 digits': unlike(LAST.replace('11', '9' * 5000), 'a number of too many digits'),
     '2 to the 63': key('age', str(2**63), f'{2**63}; expected a whole number that fits int64'),
     'fraction in a whole number': key('age', '1.5', '1.5; expected a whole number'),
     'number for text': key('kind', '5', '5; expected text'),

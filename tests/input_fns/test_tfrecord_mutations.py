@@ -92,7 +92,7 @@ BAD = {
     'no Example': Case(last(b'\xff\xff\xff'), 2, '@/a.tfrecord: record 5: 3 bytes that are no tf.train.Example'),
     'nothing': Case(last(b''), 2, "@/a.tfrecord: record 5: feature 'size': no value; expected ..."),
     'SequenceExample': Case(sequence, 2, '@/a.tfrecord: record 5: a tf.train.SequenceExample; expected tf.train.Example'),
-    'cut in the data': cut(WHOLE - 20, 'damaged: ...'),
+    'cut in the data': cut(WHOLE - 20, f'damaged: truncated record at {IN_THE_LAST}'),
     'cut in the length': cut(IN_THE_LAST + 5, CUT),
     'cut before the data': cut(IN_THE_LAST + 12, 'damaged: ...'),
     'cut in the last checksum': cut(WHOLE - 1, 'damaged: ...'),
