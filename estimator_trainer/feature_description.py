@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +10,7 @@ import gin
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError, nearest
 from estimator_trainer.features import DTYPES, OUT_OF_VOCABULARY, Cross, Description, Feature, shown
-from estimator_trainer.files import no_file
-from estimator_trainer.gin_config.sources import INSTALL_ROOT
+from estimator_trainer.files import no_file, places
 
 _LARGEST = 2**31 - 1  # rows of a variable that TensorFlow can make
 _FEATURE = 'feature_description.features'
@@ -31,9 +29,9 @@ _A_CROSS = "{'a_b': {'of': ['a', 'b'], 'hash_buckets': 1000}}"
 
 @gin.configurable(module='estimator_trainer')
 def feature_description(
-    features: dict[str, dict[str, Any]] | None = None,
-    crosses: dict[str, dict[str, Any]] | None = None,
-    label: dict[str, dict[str, Any]] | None = None,
+    features: dict[str, Any] | None = None,
+    crosses: dict[str, Any] | None = None,
+    label: dict[str, Any] | None = None,
 ) -> Description | None:
     """Says what the features and the label are, for input_fns, models, exports and the plan.
 
@@ -235,12 +233,12 @@ def _words(where: str, path: str, dtype: str | None) -> tuple[str | int, ...]:
         path: of the file: found as given or beside the installed packages.
         dtype: of the feature.
     """
-    places = [path] if '://' in path else list(dict.fromkeys([path, os.path.join(INSTALL_ROOT, path)]))
-    found = next((place for place in places if tf.io.gfile.exists(place) and not tf.io.gfile.isdir(place)), None)
+    looked_at = places(path)
+    found = next((place for place in looked_at if tf.io.gfile.exists(place) and not tf.io.gfile.isdir(place)), None)
     if what := no_file(found or path):
         raise UserError(f'{where}: the vocabulary file {found or path!r} is {what}; expected a file')
     if found is None:
-        raise UserError(f'{where}: no vocabulary file {" or ".join(map(repr, places))}')
+        raise UserError(f'{where}: no vocabulary file {" or ".join(map(repr, looked_at))}')
     try:
         with tf.io.gfile.GFile(found, 'rb') as file:
             lines = file.read().decode('utf-8-sig').split('\n')

@@ -1,4 +1,4 @@
-"""Files in model_dir, on any file system that TensorFlow knows (local, gs://, hdfs:// ...)."""
+"""Files on any file system that TensorFlow knows (local, gs://, hdfs:// ...): where they are, reading, writing."""
 
 import contextlib
 import os
@@ -7,6 +7,7 @@ import tempfile
 
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError
+from estimator_trainer.gin_config.sources import INSTALL_ROOT
 
 _NO_FILES = (
     (stat.S_ISDIR, 'a directory'),
@@ -37,6 +38,12 @@ def check_writable(path: str, where: str) -> None:
         tempfile.TemporaryFile(dir=there).close()
     except OSError as error:
         raise UserError(f'{where}: {path}: cannot write to {there}: {error.strerror}') from None
+
+
+def places(path: str) -> list[str]:
+    """Returns where an input is looked for: as given, then beside the installed packages, which ship some."""
+    # os.path.join leaves absolute paths alone, and a scheme such as gs:// is a place of its own.
+    return [path] if '://' in path else list(dict.fromkeys([path, os.path.join(INSTALL_ROOT, path)]))
 
 
 def no_file(path: str) -> str | None:

@@ -6,12 +6,7 @@ from collections.abc import Iterable
 
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError, nearest
-from estimator_trainer.files import no_file
-
-# The parent of this package: the checkout, or site-packages once installed, where the data files lie under the same
-# names. So 'input_fns/data/penguins/train.csv' is found from any working directory.
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
+from estimator_trainer.files import no_file, places
 
 _LISTED = 6  # of the files that are not there so many are told
 
@@ -45,22 +40,17 @@ def find(files: str | Iterable[str], binding: str) -> list[str]:
         hint = nearest(lacking[0], _neighbours(lacking[0])) if lacking else ''
     except UnicodeDecodeError as error:
         raise UserError(f'{binding}: a file whose name is no UTF-8 text: {error.object!r}') from None
-    for path in (*found.values(), *itertools.chain(*map(_places, lacking))):
+    for path in (*found.values(), *itertools.chain(*map(places, lacking))):
         if what := no_file(path):
             raise UserError(f'{binding}: {path!r} is {what}; expected a file')
     if lacking:
         more = f' (nor {len(lacking) - 1} more: {", ".join(lacking[1:_LISTED])})' if len(lacking) > 1 else ''
-        raise UserError(f'{binding}: no file {" or ".join(map(repr, _places(lacking[0])))}{hint}{more}')
+        raise UserError(f'{binding}: no file {" or ".join(map(repr, places(lacking[0])))}{hint}{more}')
     return list(found.values())
 
 
-def _places(pattern: str) -> list[str]:
-    # os.path.join leaves absolute paths alone, and a scheme such as gs:// is a place of its own.
-    return [pattern] if '://' in pattern else list(dict.fromkeys([pattern, os.path.join(ROOT, pattern)]))
-
-
 def _find_one(pattern: str) -> list[str]:
-    for place in _places(pattern):
+    for place in places(pattern):
         if tf.io.gfile.exists(place) and not tf.io.gfile.isdir(place):
             return [place]
         if matches := [match for match in tf.io.gfile.glob(place) if not tf.io.gfile.isdir(match)]:
@@ -71,6 +61,6 @@ def _find_one(pattern: str) -> list[str]:
 
 def _neighbours(pattern: str) -> list[str]:
     """Returns what lies in the folders where the file was looked for, each written as `pattern` is."""
-    folders = [os.path.dirname(place) or '.' for place in _places(pattern)]
+    folders = [os.path.dirname(place) or '.' for place in places(pattern)]
     names = [name for folder in folders if tf.io.gfile.isdir(folder) for name in tf.io.gfile.listdir(folder)]
     return [os.path.join(os.path.dirname(pattern), name) for name in names]

@@ -9,9 +9,8 @@ import gin
 from estimator_trainer.compat import tf
 from estimator_trainer.errors import UserError, nearest, tensorflow_message
 from estimator_trainer.feature_description import feature_description
-from estimator_trainer.files import no_file
+from estimator_trainer.files import no_file, places
 from input_fns import records
-from input_fns.files import ROOT
 from input_fns.forms import Form
 
 _NAME = 'image_folder_input_fn'
@@ -94,16 +93,16 @@ def image_folder_input_fn(
 
 def _found(directory: str) -> str:
     where = records.binding(_NAME, 'directory')
-    places = [directory] if '://' in directory else list(dict.fromkeys([directory, os.path.join(ROOT, directory)]))
-    for place in places:
+    looked_at = places(directory)
+    for place in looked_at:
         if tf.io.gfile.isdir(place):
             return place.rstrip('/')
     if tf.io.gfile.exists(directory):
         raise UserError(f'{where}: {directory!r} is a file; expected a directory with a folder for each class')
-    around = [os.path.dirname(place.rstrip('/')) or '.' for place in places]
+    around = [os.path.dirname(place.rstrip('/')) or '.' for place in looked_at]
     names = [name.rstrip('/') for place in around if tf.io.gfile.isdir(place) for name in tf.io.gfile.listdir(place)]
     hint = nearest(os.path.basename(directory.rstrip('/')), names)
-    raise UserError(f'{where}: no directory {" or ".join(map(repr, places))}{hint}')
+    raise UserError(f'{where}: no directory {" or ".join(map(repr, looked_at))}{hint}')
 
 
 def _classes(folder: str) -> list[str]:

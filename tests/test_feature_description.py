@@ -33,6 +33,7 @@ def test_entries(entries, want_text, want_ids):
 @pytest.mark.parametrize(
     ('entries', 'want_error'),
     [
+        (5, "5; expected a dict, as in {'name': {'dtype': 'float32'}}"),
         ({'vocabulry': []}, "no entry 'vocabulry'; expected dtype, shape, "),
         ({'vocabulary': [], 'hash_buckets': 3}, 'both vocabulary and hash_buckets; expected one of them'),
         ({'vocabulary': []}, 'the vocabulary is empty'),

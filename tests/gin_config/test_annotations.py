@@ -172,9 +172,9 @@ def test_the_configs_that_ship_fit():
     from estimator_trainer import experiment, registry, run_config  # noqa: F401
 
     for name in gin_config.shipped_configs():
+        gin.clear_config()  # which also lets modules be imported
         config = gin_config.read([name], [], [])
         gin_config.import_modules(config, [])
         registry.register(config)
-        gin.clear_config()
         gin_config.apply(config, {})
         gin_config.check_types(gin_config.bindings(config, {}))

@@ -84,6 +84,7 @@ def test_round_trip_of_flags(directory, value):
 
 def test_round_trip_of_the_shipped_configs(directory):
     for name in gin_config.shipped_configs():
+        gin.clear_config()  # which also lets modules be imported
         config = read(gin_files=[name])
         from estimator_trainer import experiment, registry, run_config  # noqa: F401
 

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from estimator_trainer.errors import UserError
-from input_fns.files import ROOT, find
+from estimator_trainer.gin_config import INSTALL_ROOT as ROOT
+from input_fns.files import find
 
 BINDING = 'train/csv_input_fn.files'
 PENGUINS = 'input_fns/data/penguins'
